@@ -1,0 +1,302 @@
+"""Catalog + lines -> Evidence: prefilter everything, confirm the few hits, under a time limit.
+
+Rule: the prefilter may report too much and never too little; only a confirmed line becomes evidence.
+Rule: one line gives at most one deciding evidence, the most specific; a line that is noise gives none.
+Rule: work per line is bounded by MAX_CHARS and the time limit; a signature that offends repeatedly is switched off.
+
+The prefilter is one Hyperscan database in PREFILTER mode over all patterns, run over the joined batch (DESIGN.md has
+the measurements).  It sees raw text, so anchors and group names are taken out of the patterns that it gets.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+import hyperscan
+import regex
+
+from classifiers.catalog import Catalog
+from classifiers.lines import clean, segments
+from classifiers.records import AttemptFacts, Evidence, LogLine, Position, Role, Stream
+from classifiers.redaction import redact
+from classifiers.signature import Signature
+
+FAILURE_LIKE = r"(?i)\b(?:error|exception|fail(?:ed|ure)?|fatal|abort(?:ed|ing)?|killed|panic|denied|cannot|can't|unable|refused|timed out|invalid|not found|no such|terminat(?:ed|ing)|core dumped|traceback|unexpected)\b"
+FACTS_TOPIC = "exit-facts"
+MAX_TEXT = 2_000
+MAX_CAPTURE = 200
+MAX_TIME_APART_S = 600.0
+OFFENCES = 3
+
+_ESCAPES = regex.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+_GROUP_NAME = re.compile(r"\(\?P?<([A-Za-z_]\w*)>")
+_FRAME = regex.compile(r'\s*File "[^"]{1,400}", line \d+')
+_CODE = regex.compile(r"\s+(?:raise |assert |return |warnings\.warn\(|log(?:ger|ging)?\.|print\(|self\.|throw )")
+_ECHO = regex.compile(r"\+{1,5} \S")
+
+
+class Matcher:
+    """Matches lines and exit facts against one catalog; not thread-safe (one scratch space)."""
+
+    def __init__(self, catalog: Catalog, *, time_limit_s: float = 0.05) -> None:
+        self.catalog = catalog
+        self.time_limit_s = time_limit_s
+        self.timeouts: Counter[str] = Counter()
+        self._signatures = [s for s in catalog.active if s.patterns]
+        self._on_facts = [s for s in catalog.active if s.facts]
+        self._compiled: dict[str, list[tuple[regex.Pattern[str], int]]] = {}
+        self._context_id = len(self._signatures)
+        self._database = self._compile()
+
+    def _compile(self) -> hyperscan.Database:
+        expressions, ids = [FAILURE_LIKE.encode()], [self._context_id]
+        for index, signature in enumerate(self._signatures):
+            for pattern in signature.patterns:
+                expressions.append(loosened(pattern).encode())
+                ids.append(index)
+        database = hyperscan.Database()
+        flags = [hyperscan.HS_FLAG_PREFILTER | hyperscan.HS_FLAG_MULTILINE] * len(ids)
+        database.compile(expressions=expressions, ids=ids, elements=len(ids), flags=flags)
+        return database
+
+    def disabled(self) -> frozenset[str]:
+        """Ids of signatures that this matcher no longer tries because they ran out of time repeatedly."""
+        return frozenset(name for name, count in self.timeouts.items() if count >= OFFENCES)
+
+    def hits(self, texts: Sequence[bytes]) -> dict[tuple[int, int], set[int]]:
+        """{(text index, line index within the text): indexes that `confirm` takes} of the lines worth a closer look."""
+        block = b"\n".join(texts)
+        if b"\x1b" in block or b"\0" in block:
+            texts = [_ESCAPES.sub(b"", text).replace(b"\0", b"") for text in texts]
+            block = b"\n".join(texts)
+        ends: set[tuple[int, int]] = set()
+        # NB: the callback returns None, which tells Hyperscan to go on.
+        self._database.scan(block, match_event_handler=lambda i, start, end, flags, context: ends.add((end, i)))
+        starts = [0, *accumulate(len(text) + 1 for text in texts)]
+        found: dict[tuple[int, int], set[int]] = {}
+        for end, index in ends:
+            text = bisect_right(starts, max(end - 1, 0)) - 1
+            line = block.count(b"\n", starts[text], max(end - 1, starts[text]))
+            found.setdefault((text, line), set()).add(index)
+        return found
+
+    def confirm(self, line: LogLine, candidates: Iterable[int], previous: str | None = None) -> list[Evidence]:
+        """Evidence of one line for the candidate indexes of `hits`: at most one that decides, then shadow ones.
+
+        `previous` is the clean text of the line before it in the same stream, where known.
+        """
+        chosen = [self._signatures[i] for i in sorted(set(candidates) - {self._context_id})]
+        for segment in segments(line.text) if chosen else ():
+            text, rank, level, _ = clean(segment)
+            if not text or quoted(text, previous):
+                continue
+            found = [hit for s in chosen if (hit := self._search(s, text)) is not None]
+            if any(s.role is Role.NOISE for s, _, _ in found):
+                continue
+            if found:
+                return self._choose(line, text, rank, level, found)
+        return []
+
+    def context(self, line: LogLine, candidates: Iterable[int]) -> str | None:
+        """The redacted clean text of a line that looks like failure, for attempts that no signature explains."""
+        if self._context_id not in set(candidates):
+            return None
+        text = clean(segments(line.text)[-1] if segments(line.text) else "").text
+        noise = any(s.role is Role.NOISE and self._search(s, text) for s in self._named(candidates))
+        return None if noise or not text else redact(text)[:MAX_TEXT]
+
+    def scan(self, lines: Sequence[LogLine]) -> list[Evidence]:
+        """Evidence of the lines of one stream, in their order: the whole path in one call."""
+        evidence: list[Evidence] = []
+        hits = self.hits([line.text.encode("utf-8", "replace") for line in lines])
+        candidates: dict[int, set[int]] = {}
+        for (text, _), indexes in hits.items():
+            candidates.setdefault(text, set()).update(indexes)
+        for index in sorted(candidates):
+            previous = clean(lines[index - 1].text).text if index else None
+            evidence += self.confirm(lines[index], candidates[index], previous)
+        return evidence
+
+    def facts(self, facts: AttemptFacts, appended_at: float) -> list[Evidence]:
+        """Evidence that the exit facts of an attempt give by themselves."""
+        known = {
+            "state": facts.state,
+            "reason": facts.reason,
+            "exit_code": facts.exit_code,
+            "signal": facts.signal,
+        }
+        found = []
+        for signature in self._on_facts:
+            reasons = (facts.reason, *facts.disruptions) if "reason" in signature.facts else (None,)
+            for reason in reasons:
+                if agrees(signature, {**known, "reason": reason}):
+                    found.append(_of_facts(signature, facts, reason, appended_at, self.catalog.digest))
+                    break
+        return found
+
+    def _named(self, candidates: Iterable[int]) -> list[Signature]:
+        return [self._signatures[i] for i in candidates if i != self._context_id]
+
+    def _search(self, signature: Signature, text: str) -> tuple[Signature, regex.Match[str], int] | None:
+        if self.timeouts[signature.id] >= OFFENCES:
+            return None
+        if signature.id not in self._compiled:
+            self._compiled[signature.id] = [(regex.compile(p), literal_length(p)) for p in signature.patterns]
+        best: tuple[Signature, regex.Match[str], int] | None = None
+        try:
+            for pattern, specificity in self._compiled[signature.id]:
+                hit = pattern.search(text, timeout=self.time_limit_s, concurrent=True)
+                if hit and (best is None or specificity > best[2]):
+                    best = (signature, hit, specificity)
+        except TimeoutError:
+            self.timeouts[signature.id] += 1
+        return best
+
+    def _choose(
+        self,
+        line: LogLine,
+        text: str,
+        rank: int | None,
+        level: str | None,
+        found: list[tuple[Signature, regex.Match[str], int]],
+    ) -> list[Evidence]:
+        found.sort(key=lambda hit: (-hit[2], hit[0].id))
+        deciding = [hit for hit in found if hit[0].status == "stable"][:1]
+        shadows = [hit for hit in found if hit[0].status == "shadow"]
+        redacted = redact(text)[:MAX_TEXT]
+        return [
+            Evidence(
+                cluster=line.cluster,
+                job_id=line.job_id or "",
+                signature=signature.id,
+                version=signature.version,
+                label=signature.label or "",
+                role=signature.role,
+                text=redacted,
+                stream=line.stream,
+                position=line.position,
+                appended_at=line.appended_at,
+                time=best_time(line.time, line.appended_at),
+                catalog=self.catalog.digest,
+                ref=line.ref,
+                rank=line.rank if line.rank is not None else rank,
+                node=line.node,
+                trusted=not signature.sources or line.stream in signature.sources,
+                shadow=signature.status == "shadow",
+                specificity=specificity,
+                clears=signature.clears,
+                captures={k: redact(v)[:MAX_CAPTURE] for k, v in hit.groupdict().items() if v},
+                level=level,
+            )
+            for signature, hit, specificity in deciding + shadows
+        ]
+
+
+def best_time(time: float | None, appended_at: float) -> float:
+    """The producer's time where it can be right, else the broker's: a clock two hours off decides nothing."""
+    return time if time is not None and abs(time - appended_at) <= MAX_TIME_APART_S else appended_at
+
+
+def quoted(text: str, previous: str | None) -> bool:
+    """True for a line that repeats program text: a shell's `set -x` echo, a traceback's source line or frame."""
+    if _ECHO.match(text) or _FRAME.match(text):
+        return True
+    if text[:1] not in " \t":
+        return False
+    return bool(_CODE.match(text)) or (previous is not None and bool(_FRAME.match(previous)))
+
+
+def loosened(pattern: str) -> str:
+    """The pattern as the prefilter gets it: no group names, no anchors, so that prefixes and trailing bytes don't matter."""
+    pattern = _GROUP_NAME.sub("(", pattern)
+    kept, index, in_class = [], 0, False
+    while index < len(pattern):
+        char = pattern[index]
+        if char == "\\":
+            kept.append(pattern[index : index + 2])
+            index += 2
+            continue
+        if char == "[" and not in_class:
+            in_class = True
+            kept.append(char)
+            if pattern[index + 1 : index + 2] == "^":
+                kept.append("^")
+                index += 1
+            if pattern[index + 1 : index + 2] == "]":
+                kept.append("]")
+                index += 1
+        elif char == "]" and in_class:
+            in_class = False
+            kept.append(char)
+        elif in_class or char not in "^$":
+            kept.append(char)
+        index += 1
+    return "".join(kept)
+
+
+def literal_length(pattern: str) -> int:
+    """How many literal characters any match must hold at least: the measure of how specific a pattern is."""
+    parser = re._parser  # type: ignore[attr-defined]
+    try:
+        tree = parser.parse(re.sub(r"\(\?<([A-Za-z_])", r"(?P<\1", pattern))
+    except (re.error, RecursionError, OverflowError):
+        return len(re.sub(r"\\.|\W", "", pattern)) // 2
+    return _literals(tree)
+
+
+def _literals(tree: Iterable[tuple[object, object]]) -> int:
+    total = 0
+    for op, arg in tree:
+        match str(op), arg:
+            case "LITERAL", _:
+                total += 1
+            case "BRANCH", (_, branches):  # type: ignore[misc]
+                total += min(_literals(branch) for branch in branches)
+            case "SUBPATTERN", (*_, inner):  # type: ignore[misc]
+                total += _literals(inner)
+            case ("MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT"), (low, _, inner):  # type: ignore[misc]
+                total += low * _literals(inner)
+            case "ATOMIC_GROUP", inner:
+                total += _literals(inner)  # type: ignore[arg-type]
+            case _:
+                pass
+    return total
+
+
+def agrees(signature: Signature, known: dict[str, str | int | None]) -> bool:
+    """True where every fact that the signature names has one of its values."""
+    return all(known.get(name) in values for name, values in signature.facts.items())
+
+
+def _of_facts(
+    signature: Signature, facts: AttemptFacts, reason: str | None, appended_at: float, digest: str
+) -> Evidence:
+    parts = [
+        ("state", facts.state),
+        ("exit code", facts.exit_code),
+        ("signal", facts.signal),
+        ("reason", reason),
+    ]
+    text = "exit facts: " + ", ".join(f"{name} {value}" for name, value in parts if value is not None)
+    return Evidence(
+        cluster=facts.cluster,
+        job_id=facts.job_id,
+        signature=signature.id,
+        version=signature.version,
+        label=signature.label or "",
+        role=signature.role,
+        text=text,
+        stream=Stream.SCHEDULER,
+        position=Position(FACTS_TOPIC),
+        appended_at=appended_at,
+        time=facts.ended_at if facts.ended_at is not None else appended_at,
+        catalog=digest,
+        ref=facts.ref,
+        node=facts.failed_node,
+        shadow=signature.status == "shadow",
+        specificity=len(signature.facts),
+    )

@@ -1,0 +1,212 @@
+"""The scanner: raw records in, evidence out; stateless.
+
+Rule: a batch is acknowledged only when everything made of it is acknowledged by the broker.
+Rule: a record that can't be read becomes a dead letter; it never stops the batch.
+Rule: what leaves is redacted, and bounded per signature, job and batch: a 10,000-rank job is not a hot key.
+Rule: a tick never says more than what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from classifiers.attempt import KEPT
+from classifiers.matching import Matcher
+from classifiers.records import Context, Evidence, JobEvent, LogLine, NodeEvent, Stream, Tick
+from services import metrics, topics, wire
+from services.formats import format_named
+from services.formats.base import Format, Input, Poison, RawRecord
+from services.poison import PoisonLimit, dead_letter
+from services.produce import Message, Producer
+from services.settings import Settings
+from services.signature_files import LiveMatcher
+from services.transport import Batch
+
+AGENT = "scanner"
+LOOK_BACK = 8
+
+
+@dataclass
+class Scanned:
+    """What one batch holds: job events, evidence, context, node evidence, and dead letters with their reasons."""
+
+    events: list[JobEvent] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    context: list[Context] = field(default_factory=list)
+    node_evidence: list[Evidence] = field(default_factory=list)
+    dead: list[tuple[RawRecord, Poison]] = field(default_factory=list)
+
+
+def input_table(settings: Settings) -> dict[str, tuple[Format, Input]]:
+    """{topic: (format, what its records leave unsaid)}.  Raises ValueError for an unknown format, naming the known ones."""
+    table = {}
+    for row in settings.inputs:
+        where = Input(
+            topic=row.topic,
+            format=row.format,
+            cluster=row.cluster,
+            scheduler=row.scheduler,
+            stream=Stream(row.stream),
+            fields=row.fields,
+        )
+        table[row.topic] = (format_named(row.format), where)
+    return table
+
+
+def scan(records: Iterable[RawRecord], form: Format, where: Input, matcher: Matcher, context_lines: int) -> Scanned:
+    """Everything that one partition's records say; pure but for the matcher's time limits."""
+    found = Scanned()
+    lines: list[LogLine] = []
+    for record in records:
+        try:
+            for read in form.read(record, where):
+                _sort_in(read, found, lines)
+        except Poison as poison:
+            found.dead.append((record, poison))
+    hits: dict[int, set[int]] = defaultdict(set)
+    for (index, _), candidates in matcher.hits([line.text.encode("utf-8", "replace") for line in lines]).items():
+        hits[index] |= candidates
+    for index in sorted(hits):
+        line = lines[index]
+        evidence = matcher.confirm(line, hits[index], _previous(lines, index))
+        if line.job_id is None:
+            found.node_evidence += evidence
+        elif evidence:
+            found.evidence += evidence
+        elif text := matcher.context(line, hits[index]):
+            found.context.append(_context(line, text))
+    found.evidence = _bounded(found.evidence, KEPT)
+    found.context = _bounded(found.context, context_lines // 2) if context_lines else []
+    return found
+
+
+def _sort_in(read: LogLine | JobEvent | NodeEvent, found: Scanned, lines: list[LogLine]) -> None:
+    if isinstance(read, LogLine):
+        lines.append(read)
+    elif isinstance(read, JobEvent):
+        found.events.append(read)
+        if read.message:
+            lines.append(_line_of(read))
+    else:
+        lines.append(
+            LogLine(
+                cluster=read.cluster,
+                job_id=None,
+                text=read.text,
+                stream=Stream.NODE,
+                position=read.position,
+                appended_at=read.appended_at,
+                node=read.node,
+                time=read.time,
+            )
+        )
+
+
+def _line_of(event: JobEvent) -> LogLine:
+    """A scheduler's message as a line, so that signatures see it."""
+    return LogLine(
+        cluster=event.cluster,
+        job_id=event.job_id,
+        text=event.message or "",
+        stream=Stream.SCHEDULER,
+        position=event.position,
+        appended_at=event.appended_at,
+        ref=event.ref,
+        node=event.failed_node,
+        time=event.ended_at if event.ended_at is not None else event.time,
+    )
+
+
+def _previous(lines: Sequence[LogLine], index: int) -> str | None:
+    """The text of the line before, in the same stream of the same rank."""
+    line = lines[index]
+    for other in reversed(lines[max(0, index - LOOK_BACK) : index]):
+        if (other.job_id, other.rank, other.stream, other.node) == (line.job_id, line.rank, line.stream, line.node):
+            return other.text
+    return None
+
+
+def _context(line: LogLine, text: str) -> Context:
+    return Context(
+        cluster=line.cluster,
+        job_id=line.job_id or "",
+        text=text,
+        stream=line.stream,
+        position=line.position,
+        appended_at=line.appended_at,
+        time=line.time if line.time is not None else line.appended_at,
+        ref=line.ref,
+        rank=line.rank,
+        node=line.node,
+    )
+
+
+def _bounded(pieces: list, kept: int) -> list:  # type: ignore[type-arg]
+    """The first and the last `kept` of each signature (or stream, for context) and attempt of one batch."""
+    groups: dict[tuple[object, ...], list[Evidence | Context]] = {}
+    for piece in pieces:
+        what = piece.signature if isinstance(piece, Evidence) else (piece.rank, piece.stream)
+        groups.setdefault((piece.cluster, piece.job_id, piece.ref, what), []).append(piece)
+    return [
+        piece
+        for group in groups.values()
+        for piece in (group if len(group) <= 2 * kept else [*group[:kept], *group[-kept:]])
+    ]
+
+
+class Scanner:
+    """Processes batches of input topics and tells watermarks."""
+
+    def __init__(self, settings: Settings, live: LiveMatcher, producer: Producer) -> None:
+        self._settings, self._live, self._producer = settings, live, producer
+        self._inputs = input_table(settings)
+        self._limit = PoisonLimit(settings.poison_limit, settings.poison_window_s)
+        self._timeouts: dict[str, int] = {}
+
+    @property
+    def topics(self) -> list[str]:
+        """The input topics."""
+        return list(self._inputs)
+
+    async def process(self, batch: Batch) -> None:
+        """Scan one batch and make what it holds durable.  Raises TooMuchPoison."""
+        form, where = self._inputs[batch.topic]
+        records = [wire.raw_record(batch.topic, batch.partition, r) for r in batch.records]
+        matcher = self._live.current
+        found = await asyncio.to_thread(scan, records, form, where, matcher, self._settings.context_lines)
+        for record, poison in found.dead:
+            metrics.POISON.labels(AGENT, batch.topic, poison.reason).inc()
+            self._limit.note(record, poison.reason)
+        await self._producer.send_all(messages(found))
+        self._count(batch, found, matcher)
+
+    async def tell(self, scanned: dict[str, float], partitions: dict[str, int], now: float, scanner: str) -> None:
+        """Send one tick to every partition of the evidence topic."""
+        tick = wire.encode(Tick(scanner=scanner, time=now, scanned=scanned, partitions=partitions))
+        spread = range(self._settings.partitions)
+        await self._producer.send_all(Message(topics.EVIDENCE, None, tick, [], partition=p) for p in spread)
+
+    def _count(self, batch: Batch, found: Scanned, matcher: Matcher) -> None:
+        metrics.RECORDS.labels(AGENT, batch.topic).inc(len(batch.records))
+        for evidence in found.evidence:
+            metrics.EVIDENCE.labels(evidence.signature).inc()
+        metrics.CONTEXT.inc(len(found.context))
+        metrics.CONTEXT_BYTES.inc(sum(len(c.text) for c in found.context))
+        for signature, count in matcher.timeouts.items():
+            metrics.TIMEOUTS.labels(signature).inc(count - self._timeouts.get(signature, 0))
+        self._timeouts = dict(matcher.timeouts)
+        metrics.DISABLED.set(len(matcher.disabled()))
+
+
+def messages(found: Scanned) -> list[Message]:
+    """What one scanned batch sends: job events first, so that evidence finds its attempt."""
+    out = [Message(topics.EVIDENCE, wire.job_key(r.cluster, r.job_id), wire.encode(r), []) for r in found.events]
+    for piece in (*found.evidence, *found.context):
+        out.append(Message(topics.EVIDENCE, wire.job_key(piece.cluster, piece.job_id), wire.encode(piece), []))
+    for piece in found.node_evidence:
+        out.append(Message(topics.NODE_EVIDENCE, f"{piece.cluster}/{piece.node}".encode(), wire.encode(piece), []))
+    out += [dead_letter(record, AGENT, poison.reason, poison.detail) for record, poison in found.dead]
+    return out
