@@ -59,7 +59,7 @@ def advise(verdict: Verdict, trusted: bool, past: Sequence[Past], spec: ExitSpec
     spent = sum(p.retry and p.label == label.name for p in past)
     counted = sum(p.retry and p.counts for p in past)
     budget = label.retry.budget if trusted else min(label.retry.budget, 1)
-    counts = label.retry.counts and label.name != "unknown" or not trusted
+    counts = (label.retry.counts and label.name != "unknown") or not trusted
     success = expected_success(label, winner, past)
     left = max(0, min(budget - spent, policy.max_retries - counted if counts else budget))
     stop = _why_stop(label, left, budget, success, policy)

@@ -154,15 +154,15 @@ def _context_order(context: Context) -> tuple[float, str, int, int, int]:
     return (context.time, place.topic, place.partition, place.offset, place.index)
 
 
-def _ends(ordered: Sequence[R], count: int) -> tuple[R, ...]:
-    return tuple(ordered) if len(ordered) <= 2 * count else (*ordered[:count], *ordered[-count:])
+def _ends(ordered: list[R], count: int) -> tuple[R, ...]:
+    return tuple(ordered if len(ordered) <= 2 * count else ordered[:count] + ordered[-count:])
 
 
 def _extremes(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
     groups: dict[tuple[str | None, str], dict[object, Evidence]] = {}
     for piece in evidence:
         groups.setdefault((piece.ref, piece.signature), {})[piece.position] = piece
-    kept = [_ends(sorted(pieces.values(), key=order_of), KEPT) for pieces in groups.values()]
+    kept: list[tuple[Evidence, ...]] = [_ends(sorted(p.values(), key=order_of), KEPT) for p in groups.values()]
     kept.sort(key=lambda pieces: order_of(pieces[0]))
     return tuple(sorted((e for pieces in kept[:MAX_SIGNATURES] for e in pieces), key=order_of))
 

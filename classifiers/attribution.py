@@ -90,7 +90,7 @@ def explains(cause: Evidence, symptom: Evidence, spec: ExitSpec) -> bool:
     if cause is symptom or cause.signature == symptom.signature:
         return False
     before = not_after(cause, symptom)
-    if before and spec.explains(cause.label, symptom.label) and STRENGTH[cause.role] <= STRENGTH[symptom.role]:
+    if before and spec.explains(cause.label, symptom.label) and _can_cause(cause, symptom):
         return True
     if cause.label == symptom.label:
         return STRENGTH[cause.role] < STRENGTH[symptom.role]
@@ -103,6 +103,16 @@ def explains(cause: Evidence, symptom: Evidence, spec: ExitSpec) -> bool:
     if symptom.role is Role.IMPLICIT:
         return cause.role in (Role.ROOT, Role.CONFIRMATION) or (cause.role is Role.CASCADE and before)
     return False
+
+
+def _can_cause(cause: Evidence, symptom: Evidence) -> bool:
+    """A launcher's repetition and a bare crash cause nothing by their label, and a warning no failure."""
+    named = cause.role in (Role.ROOT, Role.CONFIRMATION, Role.CASCADE)
+    return named and STRENGTH[cause.role] <= STRENGTH[symptom.role] and (_soft(symptom) or not _soft(cause))
+
+
+def _soft(evidence: Evidence) -> bool:
+    return evidence.level in SOFT_LEVELS
 
 
 def not_after(first: Evidence, second: Evidence) -> bool:
@@ -154,8 +164,11 @@ def _first(unexplained: Sequence[Evidence]) -> Evidence | None:
 
 
 def _tier(evidence: Evidence) -> tuple[bool, int, bool]:
-    soft = evidence.level in SOFT_LEVELS
-    return (evidence.role is Role.IMPLICIT, STRENGTH[evidence.role] + (2 if soft else 0), not evidence.trusted)
+    return (
+        evidence.role is Role.IMPLICIT,
+        STRENGTH[evidence.role] + (2 if _soft(evidence) else 0),
+        not evidence.trusted,
+    )
 
 
 def _trusted(winner: Evidence, standing: Sequence[Evidence], spec: ExitSpec) -> bool:

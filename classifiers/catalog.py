@@ -77,9 +77,7 @@ def _wrong(signatures: Iterable[Signature], spec: ExitSpec) -> Iterator[Signatur
     seen: dict[str, Signature] = {}
     for signature in signatures:
         if signature.id in seen:
-            yield SignatureError(
-                signature.place, signature.id, f"this id stands already at {seen[signature.id].place}"
-            )
+            yield SignatureError(signature.place, signature.id, f"this id stands already at {seen[signature.id].place}")
         seen.setdefault(signature.id, signature)
         if signature.label is not None and signature.label not in spec:
             yield SignatureError(signature.place, signature.id, f"label {signature.label} is not in {EXIT_SPEC_FILE}")

@@ -80,7 +80,9 @@ def write_lock(catalog: Catalog, locked: Mapping[str, Locked]) -> str:
     rows = {name: Locked(row.version, row.digest, True) for name, row in rows.items()}
     for s in catalog.signatures:
         rows[s.id] = Locked(s.version, content_digest(s), s.status is Status.RETIRED)
-    lines = [f"{name} {row.version} {row.digest}{' retired' if row.retired else ''}" for name, row in sorted(rows.items())]
+    lines = [
+        f"{name} {row.version} {row.digest}{' retired' if row.retired else ''}" for name, row in sorted(rows.items())
+    ]
     return "# id version digest; written by `exitsign signatures lock`, never by hand\n" + "\n".join(lines) + "\n"
 
 
@@ -116,7 +118,7 @@ def _alone(s: Signature) -> Iterator[tuple[str, bool]]:
 
 def _examples(s: Signature) -> Iterator[tuple[str, bool]]:
     patterns = [regex.compile(p) for p in s.patterns]
-    used = set()
+    used: set[int] = set()
     for example in s.match:
         if example.line is None:
             if not all(example.facts.get(name) in values for name, values in s.facts.items()):
@@ -210,7 +212,9 @@ def _against_lock(catalog: Catalog, locked: Mapping[str, Locked]) -> Iterator[Fi
         elif s.version < row.version:
             yield _finding(s, f"version {s.version} is older than the locked {row.version}")
         elif s.version == row.version and content_digest(s) != row.digest:
-            yield _finding(s, f"changed without a new version: say version: {s.version + 1}, then `exitsign signatures lock`")
+            yield _finding(
+                s, f"changed without a new version: say version: {s.version + 1}, then `exitsign signatures lock`"
+            )
     for name, row in locked.items():
         if name not in present and not row.retired:
             place = Place("versions.lock", 1)

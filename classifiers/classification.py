@@ -5,7 +5,6 @@ Rule: the same matcher, attribution and advice as the agents use; only identity 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -107,8 +106,6 @@ def as_answer(verdict: Verdict, matcher: Matcher) -> dict[str, Any]:
         "reason": advice.reason if advice else f"{verdict.reason}.",
         "catalog": verdict.catalog,
     }
-
-
 
 
 def _line(ranked: Ranked | None) -> dict[str, Any] | None:

@@ -115,4 +115,3 @@ def _check_names(rows: Mapping[str, Label], file: str) -> None:
     for name in (UNKNOWN, ENDED_WELL):
         if name not in rows:
             raise SignatureError(Place(file, 1), name, "this label must be in the exit spec")
-

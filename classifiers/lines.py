@@ -64,7 +64,9 @@ class CleanLine(NamedTuple):
     cut: int
 
 
-_RANK = regex.compile(r"\[(?:default|[Rr]ank ?)?(\d{1,6})\]: ?|\[\d{1,7},(\d{1,6})\]<|\d{1,6},(\d{1,6})<|(\d{1,5}): |\[?[Rr]ank[ :]?(\d{1,6})")
+_RANK = regex.compile(
+    r"\[(?:default|[Rr]ank ?)?(\d{1,6})\]: ?|\[\d{1,7},(\d{1,6})\]<|\d{1,6},(\d{1,6})<|(\d{1,5}): |\[?[Rr]ank[ :]?(\d{1,6})"
+)
 
 
 def segments(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import Any
 
 import hyperscan
 import regex
@@ -248,22 +249,18 @@ def literal_length(pattern: str) -> int:
     return _literals(tree)
 
 
-def _literals(tree: Iterable[tuple[object, object]]) -> int:
+def _literals(tree: Any) -> int:
     total = 0
     for op, arg in tree:
-        match str(op), arg:
-            case "LITERAL", _:
-                total += 1
-            case "BRANCH", (_, branches):  # type: ignore[misc]
-                total += min(_literals(branch) for branch in branches)
-            case "SUBPATTERN", (*_, inner):  # type: ignore[misc]
-                total += _literals(inner)
-            case ("MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT"), (low, _, inner):  # type: ignore[misc]
-                total += low * _literals(inner)
-            case "ATOMIC_GROUP", inner:
-                total += _literals(inner)  # type: ignore[arg-type]
-            case _:
-                pass
+        name = str(op)
+        if name == "LITERAL":
+            total += 1
+        elif name == "BRANCH":
+            total += min(_literals(branch) for branch in arg[1])
+        elif name == "SUBPATTERN":
+            total += _literals(arg[-1])
+        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
+            total += arg[0] * _literals(arg[2])
     return total
 
 

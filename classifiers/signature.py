@@ -17,7 +17,22 @@ from classifiers.records import Role, Stream
 
 E = TypeVar("E", bound=StrEnum)
 KEYS = frozenset(
-    "id version status label role why source pattern facts match no_match clears remedy since".split()
+    [
+        "id",
+        "version",
+        "status",
+        "label",
+        "role",
+        "why",
+        "source",
+        "pattern",
+        "facts",
+        "match",
+        "no_match",
+        "clears",
+        "remedy",
+        "since",
+    ]
 )
 FACT_KEYS = frozenset({"state", "reason", "exit_code", "signal"})
 
@@ -97,9 +112,7 @@ def _mapping(loader: Any, node: yaml.MappingNode) -> dict[str, Any]:
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         if key in mapping:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"duplicate key {key!r}", key_node.start_mark
-            )
+            raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key!r}", key_node.start_mark)
         mapping[key] = loader.construct_object(value_node, deep=True)
     return mapping
 

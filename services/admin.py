@@ -38,7 +38,9 @@ def create_topics(settings: Settings) -> list[Made]:
     try:
         client = KafkaAdminClient(bootstrap_servers=settings.kafka.split(","), request_timeout_ms=20_000)
     except (KafkaError, OSError) as error:
-        raise KafkaUnreachable(f"Kafka at {settings.kafka}: {error}; set EXITSIGN_KAFKA, or `exitsign stack up`") from None
+        raise KafkaUnreachable(
+            f"Kafka at {settings.kafka}: {error}; set EXITSIGN_KAFKA, or `exitsign stack up`"
+        ) from None
     try:
         return [_create(client, topic, settings) for topic in wanted(settings)]
     finally:

@@ -108,7 +108,10 @@ class Attributor:
         for key, state in mine.jobs.items():
             self._keep(mine, key, state, judge)
         unsent = [
-            (key, Published(p.verdict, p.advice)) for key, s in mine.jobs.items() for p in s.past if p.verdict is not None
+            (key, Published(p.verdict, p.advice))
+            for key, s in mine.jobs.items()
+            for p in s.past
+            if p.verdict is not None
         ]
         await self._producer.send_all(m for key, p in unsent for m in outputs(key, p))
         self._partitions[partition] = mine

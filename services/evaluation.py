@@ -120,7 +120,9 @@ def figures(judged: Sequence[Judged], spec: ExitSpec) -> Figures:
     for j in judged:
         row = confusion.setdefault(j.sample.label, {})
         row[j.said] = row.get(j.said, 0) + 1
-    rooted = [j for j in judged if j.said in j.sample.accepted and j.sample.root_line is not None and j.line is not None]
+    rooted = [
+        j for j in judged if j.said in j.sample.accepted and j.sample.root_line is not None and j.line is not None
+    ]
     return Figures(
         samples=len(judged),
         accuracy=_share(judged, lambda j: j.said == j.sample.label),
@@ -144,7 +146,7 @@ def root_line_hit(j: Judged) -> bool:
 
 
 def _plain(text: str) -> str:
-    return _NUMBERS.sub("#", text).strip()
+    return str(_NUMBERS.sub("#", text)).strip()
 
 
 def _sample(row: dict[str, Any]) -> Sample:

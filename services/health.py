@@ -21,7 +21,7 @@ class PortTaken(OSError):
 
 
 class _Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+    def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: probes come every few seconds."""
 
 

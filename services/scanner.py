@@ -12,6 +12,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from classifiers.attempt import KEPT
 from classifiers.matching import Matcher
@@ -27,6 +28,7 @@ from services.transport import Batch
 
 AGENT = "scanner"
 LOOK_BACK = 8
+P = TypeVar("P", Evidence, Context)
 
 
 @dataclass
@@ -144,17 +146,16 @@ def _context(line: LogLine, text: str) -> Context:
     )
 
 
-def _bounded(pieces: list, kept: int) -> list:  # type: ignore[type-arg]
+def _bounded(pieces: list[P], kept: int) -> list[P]:
     """The first and the last `kept` of each signature (or stream, for context) and attempt of one batch."""
-    groups: dict[tuple[object, ...], list[Evidence | Context]] = {}
+    groups: dict[tuple[object, ...], list[P]] = {}
     for piece in pieces:
         what = piece.signature if isinstance(piece, Evidence) else (piece.rank, piece.stream)
         groups.setdefault((piece.cluster, piece.job_id, piece.ref, what), []).append(piece)
-    return [
-        piece
-        for group in groups.values()
-        for piece in (group if len(group) <= 2 * kept else [*group[:kept], *group[-kept:]])
-    ]
+    kept_pieces: list[P] = []
+    for group in groups.values():
+        kept_pieces += group if len(group) <= 2 * kept else group[:kept] + group[-kept:]
+    return kept_pieces
 
 
 class Scanner:
@@ -204,7 +205,8 @@ class Scanner:
 def messages(found: Scanned) -> list[Message]:
     """What one scanned batch sends: job events first, so that evidence finds its attempt."""
     out = [Message(topics.EVIDENCE, wire.job_key(r.cluster, r.job_id), wire.encode(r), []) for r in found.events]
-    for piece in (*found.evidence, *found.context):
+    pieces: list[Evidence | Context] = [*found.evidence, *found.context]
+    for piece in pieces:
         out.append(Message(topics.EVIDENCE, wire.job_key(piece.cluster, piece.job_id), wire.encode(piece), []))
     for piece in found.node_evidence:
         out.append(Message(topics.NODE_EVIDENCE, f"{piece.cluster}/{piece.node}".encode(), wire.encode(piece), []))

@@ -50,13 +50,24 @@ class Settings(BaseModel):
     kafka: str = Field("127.0.0.1:9092", description="Bootstrap servers of Kafka, host:port separated by commas.")
     postgres: str = Field("", description="DSN of Postgres, postgresql://user:password@host/database.")
     signatures: str = Field("", description="Folder of signature files; empty means the ones in the package.")
-    inputs: tuple[InputSettings, ...] = Field(DEFAULT_INPUTS, description="The input table: topic, format, cluster, scheduler, stream, fields (JSON in the environment).")
-    partitions: int = Field(4, ge=1, description="Partitions of the topics that exitsign creates; fixed for their life.")
+    inputs: tuple[InputSettings, ...] = Field(
+        DEFAULT_INPUTS,
+        description="The input table: topic, format, cluster, scheduler, stream, fields (JSON in the environment).",
+    )
+    partitions: int = Field(
+        4, ge=1, description="Partitions of the topics that exitsign creates; fixed for their life."
+    )
     replication: int = Field(1, ge=1, description="Replication factor of the topics that exitsign creates.")
     group_prefix: str = Field("exitsign", description="First part of every consumer group and Faust app id.")
-    grace_s: float = Field(8.0, ge=0, description="How long after the end of an attempt late log lines still count, seconds.")
-    max_wait_s: float = Field(60.0, ge=0, description="When to decide although input is still unscanned, seconds after the end.")
-    late_facts_s: float = Field(300.0, ge=0, description="How long scheduler and node facts still revise a verdict, seconds after the end.")
+    grace_s: float = Field(
+        8.0, ge=0, description="How long after the end of an attempt late log lines still count, seconds."
+    )
+    max_wait_s: float = Field(
+        60.0, ge=0, description="When to decide although input is still unscanned, seconds after the end."
+    )
+    late_facts_s: float = Field(
+        300.0, ge=0, description="How long scheduler and node facts still revise a verdict, seconds after the end."
+    )
     job_ttl_s: float = Field(86_400.0, ge=60, description="How long a quiet job's history is remembered, seconds.")
     max_retries: int = Field(3, ge=0, description="The owner's retries per job that advice may spend.")
     min_success: float = Field(0.05, ge=0, le=1, description="Advice stops below this expected success.")
@@ -65,13 +76,22 @@ class Settings(BaseModel):
     advice_expiry_s: float = Field(3600.0, ge=1, description="How long advice stays valid, seconds.")
     tick_s: float = Field(1.0, gt=0, description="How often a scanner tells its watermarks, seconds.")
     match_time_limit_s: float = Field(0.05, gt=0, description="Time limit of one pattern on one line, seconds.")
-    context_lines: int = Field(20, ge=0, description="Failure-like lines kept of each stream of an attempt in one batch.")
-    poison_limit: int = Field(1000, ge=1, description="Dead letters of one partition, in a row or within poison_window_s, that stop an agent.")
+    context_lines: int = Field(
+        20, ge=0, description="Failure-like lines kept of each stream of an attempt in one batch."
+    )
+    poison_limit: int = Field(
+        1000, ge=1, description="Dead letters of one partition, in a row or within poison_window_s, that stop an agent."
+    )
     poison_window_s: float = Field(60.0, gt=0, description="The window of poison_limit, seconds.")
     watchdog_s: float = Field(120.0, gt=0, description="Lag without progress for so long ends the worker, seconds.")
     shutdown_s: float = Field(10.0, gt=0, description="How long a worker may take to stop after SIGTERM, seconds.")
     metrics_host: str = Field("127.0.0.1", description="Address that /metrics and /healthz listen on.")
-    metrics_port: int = Field(0, ge=0, le=65_535, description="Port of /metrics and /healthz; 0 means the agent's own (9101 scanner, 9102 attributor, 9103 nodes, 9104 recorder).")
+    metrics_port: int = Field(
+        0,
+        ge=0,
+        le=65_535,
+        description="Port of /metrics and /healthz; 0 means the agent's own (9101 scanner, 9102 attributor, 9103 nodes, 9104 recorder).",
+    )
     reload_s: float = Field(5.0, gt=0, description="How often the signature folder is looked at for changes, seconds.")
     log_level: str = Field("info", description="debug, info, warning or error.")
 

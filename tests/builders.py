@@ -49,7 +49,14 @@ def evidence(signature: str, label: str, role: Role = Role.ROOT, at: float = 0.0
 
 def context(text: str, at: float = 0.0, **more: Any) -> Context:
     """A context line seen `at` seconds after T0."""
-    values = {"cluster": "c", "job_id": "job-1", "stream": Stream.STDERR, "appended_at": T0 + at, "time": T0 + at, **more}
+    values = {
+        "cluster": "c",
+        "job_id": "job-1",
+        "stream": Stream.STDERR,
+        "appended_at": T0 + at,
+        "time": T0 + at,
+        **more,
+    }
     return Context(text=text, position=Position("job-logs", 0, int(at * 1000)), **values)
 
 
@@ -93,7 +100,7 @@ def catalog_of(*signatures: str) -> Catalog:
     return read_catalog({"exit_spec.yaml": SPEC_TEXT, "some.yaml": "\n".join(signatures)})
 
 
-def signature_yaml(id: str = "some-signature", **more: Any) -> str:  # noqa: A002 - the key's name
+def signature_yaml(id: str = "some-signature", **more: Any) -> str:
     """One signature as YAML text; keys given replace the usual ones, None leaves a key out."""
     values = {
         "version": "1",
@@ -114,7 +121,21 @@ def signature_yaml(id: str = "some-signature", **more: Any) -> str:  # noqa: A00
 def judge(**more: Any) -> Judge:
     """A judge over the packaged exit spec that has signatures on a few exit facts."""
     catalog = catalog_of(
-        signature_yaml("state-timeout", label="time_limit", pattern=None, facts="{state: TIMEOUT}", match="[{state: TIMEOUT}]", no_match="[{state: FAILED}]"),
-        signature_yaml("reason-preempted", label="job_preempted", pattern=None, facts="{reason: [PREEMPTED, PreemptionByScheduler]}", match="[{reason: PREEMPTED}]", no_match="[{reason: Error}]"),
+        signature_yaml(
+            "state-timeout",
+            label="time_limit",
+            pattern=None,
+            facts="{state: TIMEOUT}",
+            match="[{state: TIMEOUT}]",
+            no_match="[{state: FAILED}]",
+        ),
+        signature_yaml(
+            "reason-preempted",
+            label="job_preempted",
+            pattern=None,
+            facts="{reason: [PREEMPTED, PreemptionByScheduler]}",
+            match="[{reason: PREEMPTED}]",
+            no_match="[{reason: Error}]",
+        ),
     )
     return Judge(spec=catalog.spec, digest=catalog.digest, match_facts=Matcher(catalog).facts, **more)

@@ -68,7 +68,9 @@ def _tell(value: bytes, job: str | None, json: bool) -> None:
 def line_of(advice: Advice) -> Text:
     """One line for people."""
     style = "green" if advice.retry else "red"
-    text = Text(f"{advice.issued_at[11:19]} {advice.cluster}/{advice.job_id} attempt {advice.attempt}.{advice.revision} ")
+    text = Text(
+        f"{advice.issued_at[11:19]} {advice.cluster}/{advice.job_id} attempt {advice.attempt}.{advice.revision} "
+    )
     text.append(f"{advice.action}", style=style)
     if advice.after_s:
         text.append(f" after {advice.after_s} s", style=style)

@@ -34,7 +34,9 @@ class _Row(msgspec.Struct, kw_only=True):
 
 def run(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Log files, one attempt each; - is stdin.")],
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="Each line of PATH is one attempt as JSON; implies --json.")] = False,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Each line of PATH is one attempt as JSON; implies --json.")
+    ] = False,
     exit_code: Annotated[int | None, typer.Option(help="The attempt's exit code.")] = None,
     signal: Annotated[int | None, typer.Option(help="The signal that ended the attempt.")] = None,
     state: Annotated[str | None, typer.Option(help="The scheduler's state, such as FAILED or TIMEOUT.")] = None,
@@ -53,7 +55,19 @@ def run(
             if jsonl:
                 logs = _rows(path)
             else:
-                logs = iter([Log(id=path, lines=_text(path).splitlines(), stream=stream, exit_code=exit_code, signal=signal, state=state, reason=reason)])
+                logs = iter(
+                    [
+                        Log(
+                            id=path,
+                            lines=_text(path).splitlines(),
+                            stream=stream,
+                            exit_code=exit_code,
+                            signal=signal,
+                            state=state,
+                            reason=reason,
+                        )
+                    ]
+                )
             for log in logs:
                 verdict = classify(log, matcher)
                 if json or jsonl:
@@ -94,5 +108,10 @@ def _tell(verdict: Verdict, matcher: Matcher) -> None:
         OUT.print(Text(f"  line {line['number']}: ", style="dim").append(line["text"], style="white"), soft_wrap=True)
     for symptom in answer["symptoms"][:5]:
         where = f"line {symptom['number']}" if symptom["number"] else "exit facts"
-        OUT.print(Text(f"  not {symptom['signature']} ({where}): {symptom['lost_because']}", style="dim"), soft_wrap=True)
-    OUT.print(Text(f"  {'retry' if answer['retry'] else 'no retry'} / {answer['action']}: ").append(answer["reason"]), soft_wrap=True)
+        OUT.print(
+            Text(f"  not {symptom['signature']} ({where}): {symptom['lost_because']}", style="dim"), soft_wrap=True
+        )
+    OUT.print(
+        Text(f"  {'retry' if answer['retry'] else 'no retry'} / {answer['action']}: ").append(answer["reason"]),
+        soft_wrap=True,
+    )

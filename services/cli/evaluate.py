@@ -30,7 +30,9 @@ SENTENCES = {
 def run(
     corpus: Annotated[Path, typer.Argument(help="Labelled corpus, JSONL.")],
     json: Annotated[bool, typer.Option("--json", help="Figures and misses as JSON.")] = False,
-    fold: Annotated[int | None, typer.Option(min=0, max=1, help="Only fold 0 (for learning) or 1 (held back), split by project.")] = None,
+    fold: Annotated[
+        int | None, typer.Option(min=0, max=1, help="Only fold 0 (for learning) or 1 (held back), split by project.")
+    ] = None,
     misses: Annotated[bool, typer.Option(help="Print every miss with its ranking.")] = True,
 ) -> None:
     """Print how good the labels are on a labelled corpus.
@@ -65,7 +67,13 @@ def _tell_miss(j: Judged) -> None:
     OUT.print(Text(f"{j.sample.log.id}: is {' or '.join(sorted(j.sample.accepted))}, said {j.said}", style="bold"))
     for r in j.verdict.ranking[:4]:
         why = r.lost_because or "won"
-        OUT.print(Text(f"    {r.position.offset + 1:>4} {r.signature} ({r.label}, {r.role}): {why}: {r.text[:120]}", style="dim"), soft_wrap=True)
+        OUT.print(
+            Text(
+                f"    {r.position.offset + 1:>4} {r.signature} ({r.label}, {r.role}): {why}: {r.text[:120]}",
+                style="dim",
+            ),
+            soft_wrap=True,
+        )
 
 
 def _tell(found: Figures, wrong: int) -> None:

@@ -63,7 +63,9 @@ def _version(asked: bool) -> None:
 @app.callback()
 def root(
     config: Annotated[Path | None, typer.Option(help="TOML file of settings; the environment beats it.")] = None,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Name the root cause of every failed cluster job, and say whether to retry."""
     choose_config(config)

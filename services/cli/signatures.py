@@ -9,15 +9,18 @@ from typing import Annotated
 import typer
 
 from classifiers.catalog import Catalog, gather, read_catalog
-from classifiers.checks import check as check_catalog
 from classifiers.checks import Locked, overlaps, read_lock, write_lock
+from classifiers.checks import check as check_catalog
 from classifiers.signature import SignatureError
 from services.cli.common import ERR, OUT, fail, one_line_errors, settings
 from services.signature_files import folder_of, read_texts
 
 LOCK = "versions.lock"
 app = typer.Typer(no_args_is_help=True, help="Check, try, draft, compare and promote signatures.")
-Folder = Annotated[Path | None, typer.Option("--folder", help="Folder of signature files (default: EXITSIGN_SIGNATURES, or the packaged one).")]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--folder", help="Folder of signature files (default: EXITSIGN_SIGNATURES, or the packaged one)."),
+]
 
 
 def chosen_folder(folder: Path | None) -> Path:
@@ -28,7 +31,9 @@ def chosen_folder(folder: Path | None) -> Path:
 @app.command()
 def check(
     folder: Folder = None,
-    overlap: Annotated[bool, typer.Option("--overlaps", help="Also list examples on which another label wins.")] = False,
+    overlap: Annotated[
+        bool, typer.Option("--overlaps", help="Also list examples on which another label wins.")
+    ] = False,
 ) -> None:
     """Find what is wrong with the signature files; exit status 1 where anything is.
 

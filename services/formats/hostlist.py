@@ -29,7 +29,7 @@ def expand(text: str, field: str = "nodes") -> tuple[str, ...]:
         raise Poison("too_large", f"{field} has {len(text)} characters, the limit is {MAX_CHARS}")
     nodes: list[str] = []
     at = 0
-    while at < len(text):
+    while at <= len(text):
         name = _NAME.match(text, at)
         if name is None or (name.end() < len(text) and text[name.end()] != ","):
             raise Poison("wrong_type", f"{field} is no hostlist: {quoted(text)}")

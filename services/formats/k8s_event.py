@@ -47,13 +47,16 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
     cluster_name: str | None = None
 
 
+_ABSENT = msgspec.Raw()
+
+
 class _Kind(msgspec.Struct, frozen=True, rename="camel"):
     """Enough to tell what the value is: an Event, an object, or a watcher's envelope around one."""
 
     kind: str | None = None
-    involved_object: msgspec.Raw | None = None
-    object: msgspec.Raw | None = None
-    metadata: msgspec.Raw | None = None
+    involved_object: msgspec.Raw = _ABSENT
+    object: msgspec.Raw = _ABSENT
+    metadata: msgspec.Raw = _ABSENT
 
 
 _KIND = msgspec.json.Decoder(_Kind)
@@ -74,14 +77,14 @@ class K8sEvent:
             return []
         json = decoded_json(value)
         kind: _Kind = from_json(_KIND, json)
-        if kind.object is not None:
+        if kind.object is not _ABSENT:
             json = bytes(kind.object).decode("utf-8", "replace")
             kind = from_json(_KIND, json)
-        if kind.involved_object is not None:
+        if kind.involved_object is not _ABSENT:
             return _from_event(from_json(_EVENT, json), record, where)
         if kind.kind == "Pod":
             return k8s_pod.events(from_json(_POD, json), record, where)
-        if kind.metadata is None:
+        if kind.metadata is _ABSENT:
             raise Poison("missing_field", "neither an Event (involvedObject) nor an object (kind, metadata)")
         return []  # A watcher of everything also sends Nodes, Jobs and ConfigMaps.
 

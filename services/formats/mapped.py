@@ -91,8 +91,10 @@ def _plan(shipper: Shipper, where: Input) -> _Plan:
         # NB: content is checked where it is used: with `log` there, nobody minds what `log_processed.message` holds.
         msgspec.json.Decoder(_struct(content, Any)),
         msgspec.json.Decoder(_struct(identity, str | int | None)),
-        _identifier(shipper, where, paths),
-        *(paths.get(ours, ()) for ours in _CONTENT),
+        identify=_identifier(shipper, where, paths),
+        text=paths["text"],
+        time=paths["time"],
+        partial=paths.get("partial", ()),
         splits_escaped=shipper.escapes_lf and where.fields.get("escaped_lf", "split") != "keep",
     )
 

@@ -1,0 +1,1 @@
+"""Load, failing jobs and a small cluster that obeys advice: everything that shows exitsign at work."""

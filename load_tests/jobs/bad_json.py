@@ -1,0 +1,5 @@
+"""Reads a configuration file that was cut off."""
+
+import json
+
+json.loads('{"model": "resnet", "layers": ')
