@@ -46,7 +46,8 @@ _PREFIXES = tuple(
         r"[IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d{3,9} {1,8}\d{1,10} [\w./-]{1,80}:\d{1,6}\] ",  # klog, glog
         r"\[[IWEF]\d{3,6} \d{2}:\d{2}:\d{2}\.\d{3,9} [\w./-]{1,80}:\d{1,6}\] ",  # c10: [E1121 07:12:44.143 File.cpp:12]
         r"\s{0,4}(?:[\w :()-]{0,60}: ?)?\d{1,3}%\|[^|]{0,300}\|[^\[]{0,60}\[[^\]]{0,80}\](?=\S)",  # tqdm without its line feed
-        r"(?:[a-z][\w-]{0,40}\d{1,6}(?:\.[\w-]{1,40}){0,4}): (?=\S)",  # pdsh, clush: host-12:
+        # pdsh, clush: host-12:  NB: not sqlite3.OperationalError: nor x509:, which are no hosts.
+        r"(?!x509|sha\d|md5|utf|base64|amd64|arm64|python)(?:[a-z]{1,20}\d{2,6}|[a-z][a-z0-9-]{0,40}-[a-z]{0,8}\d{1,6})(?:\.[a-z][a-z0-9-]{0,40}){0,4}: (?=\S)",
     )
 )
 _LEVEL = regex.compile(

@@ -43,7 +43,11 @@ _ECHO = regex.compile(r"\+{1,5} \S")
 class Matcher:
     """Matches lines and exit facts against one catalog; not thread-safe (one scratch space)."""
 
-    def __init__(self, catalog: Catalog, *, time_limit_s: float = 0.05) -> None:
+    def __init__(self, catalog: Catalog, *, time_limit_s: float = 0.05, compiled: bytes | None = None) -> None:
+        """`compiled` is what `dump` gave for a catalog of the same digest: loading it takes no time.
+
+        Raises hyperscan.error where another version of the engine made it.
+        """
         self.catalog = catalog
         self.time_limit_s = time_limit_s
         self.timeouts: Counter[str] = Counter()
@@ -51,7 +55,16 @@ class Matcher:
         self._on_facts = [s for s in catalog.active if s.facts]
         self._compiled: dict[str, list[tuple[regex.Pattern[str], int]]] = {}
         self._context_id = len(self._signatures)
-        self._database = self._compile()
+        self._database = self._compile() if compiled is None else self._load(compiled)
+
+    def dump(self) -> bytes:
+        """The compiled prefilter, for `compiled`."""
+        return bytes(hyperscan.dumpb(self._database))
+
+    def _load(self, compiled: bytes) -> hyperscan.Database:
+        database = hyperscan.loadb(compiled, hyperscan.HS_MODE_BLOCK)
+        database.scratch = hyperscan.Scratch(database)
+        return database
 
     def _compile(self) -> hyperscan.Database:
         expressions, ids = [FAILURE_LIKE.encode()], [self._context_id]

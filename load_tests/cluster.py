@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,6 +47,11 @@ class Job:
     end: Mapping[str, str | int] = field(default_factory=dict)
     kill_after_s: float | None = None
     gpus: int = 1
+    needs: str | None = None
+
+    def can_run(self) -> bool:
+        """True where the program that the job needs is installed."""
+        return self.needs is None or shutil.which(self.needs) is not None
 
 
 @dataclass
@@ -114,11 +120,12 @@ class Cluster:
                 command, stdout=out, stderr=err, cwd=self._folder, env={**_clean_environment(), **environment}
             )
             try:
-                code = process.wait(job.kill_after_s)
+                code = process.wait(job.kill_after_s if attempt == 1 else None)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGTERM)
                 code = process.wait()
-        return _end_of(code, job.end if attempt == 1 or not _passes_later(job) else {})
+        ended_by_us = job.end if code == -signal.SIGTERM else {}
+        return _end_of(code, ended_by_us)
 
     def _replay(self, job: Job, attempt: int) -> dict[str, str | int]:
         """Publish a case's lines one by one, as a job that can't run here would have printed them."""
@@ -199,10 +206,6 @@ def _end_of(code: int, told: Mapping[str, str | int]) -> dict[str, str | int]:
     if code == 0:
         return {"state": "COMPLETED", "exit_code": 0}
     return {"state": "FAILED", "exit_code": 0, "signal": -code} if code < 0 else {"state": "FAILED", "exit_code": code}
-
-
-def _passes_later(job: Job) -> bool:
-    return len(job.labels) > 1 and job.labels[-1] is None
 
 
 def _clean_environment() -> dict[str, str]:

@@ -17,7 +17,6 @@ from typing import Protocol
 
 from kafka import KafkaProducer
 
-FILE_PATTERN = r"(?P<job>[^/]+)\.(?P<attempt>[^/.]+)\.(?P<rank>\d+)\.(?P<node>[^/.]+)\.(?P<stream>out|err)$"
 OMKAFKA = ("/usr/lib/x86_64-linux-gnu/rsyslog/omkafka.so", "/usr/lib64/rsyslog/omkafka.so")
 START_S = 10.0
 

@@ -41,8 +41,8 @@ class Recorder:
 
     topics = tuple(DECODERS)
 
-    def __init__(self, settings: Settings, store: Store, producer: Producer) -> None:
-        self._store, self._producer = store, producer
+    def __init__(self, settings: Settings, store: Store, producer: Producer, alive: Callable[[], None]) -> None:
+        self._store, self._producer, self._alive = store, producer, alive
         self._limit = PoisonLimit(settings.poison_limit, settings.poison_window_s)
 
     async def process(self, batch: Batch) -> None:
@@ -70,6 +70,7 @@ class Recorder:
                 await self._aside(record, "store_rejected", rejected.reason)
             except StoreUnavailable as error:
                 metrics.STORE_OUTAGES.inc()
+                self._alive()  # Waiting is meant: the watchdog must not end it.
                 log.warning("waiting for Postgres; offsets are held", problem=str(error), next_try_s=pause_s)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, MAX_PAUSE_S)

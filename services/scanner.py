@@ -18,7 +18,7 @@ from classifiers.attempt import KEPT
 from classifiers.matching import Matcher
 from classifiers.records import Context, Evidence, JobEvent, LogLine, NodeEvent, Stream, Tick
 from services import metrics, topics, wire
-from services.formats import format_named
+from services.formats import check_input, format_named
 from services.formats.base import Format, Input, Poison, RawRecord
 from services.poison import PoisonLimit, dead_letter
 from services.produce import Message, Producer
@@ -54,6 +54,7 @@ def input_table(settings: Settings) -> dict[str, tuple[Format, Input]]:
             stream=Stream(row.stream),
             fields=row.fields,
         )
+        check_input(where)
         table[row.topic] = (format_named(row.format), where)
     return table
 

@@ -34,8 +34,9 @@ class InputSettings(BaseModel):
     fields: dict[str, str] = {}
 
 
+FILE_PATTERN = r"(?P<job>[^/]+)\.(?P<attempt>[^/.]+)\.(?P<rank>\d+)\.(?P<node>[^/.]+)\.(?P<stream>out|err)$"
 DEFAULT_INPUTS = (
-    InputSettings(topic="job-logs", format="rsyslog"),
+    InputSettings(topic="job-logs", format="rsyslog", fields={"file_pattern": FILE_PATTERN}),
     InputSettings(topic="job-logs-raw", format="raw"),
     InputSettings(topic="scheduler-events", format="exitsign"),
     InputSettings(topic="node-events", format="exitsign", stream="node"),

@@ -6,9 +6,13 @@ Rule: compiling happens off the event loop; the new matcher is swapped in whole.
 
 from __future__ import annotations
 
+import os
 import threading
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
+import hyperscan
 import structlog
 
 from classifiers.catalog import digest_of, read_catalog
@@ -45,8 +49,29 @@ def read_texts(folder: Path) -> dict[str, str]:
 
 
 def load_matcher(folder: Path, time_limit_s: float = 0.05) -> Matcher:
-    """A matcher over the folder's catalog.  Raises SignatureError or NoSignatures."""
-    return Matcher(read_catalog(read_texts(folder)), time_limit_s=time_limit_s)
+    """A matcher over the folder's catalog, compiled once for each digest.  Raises SignatureError or NoSignatures."""
+    return make_matcher(read_texts(folder), time_limit_s)
+
+
+def make_matcher(texts: dict[str, str], time_limit_s: float) -> Matcher:
+    """A matcher over the texts; what was compiled before for the same digest and engine is taken from the cache."""
+    cached = cache_folder() / f"{digest_of(texts)[7:39]}-{version('hyperscan')}.hs"
+    if cached.exists():
+        with suppress(hyperscan.error, OSError):
+            catalog = read_catalog(texts, checked=True)
+            return Matcher(catalog, time_limit_s=time_limit_s, compiled=cached.read_bytes())
+    matcher = Matcher(read_catalog(texts), time_limit_s=time_limit_s)
+    with suppress(OSError):  # A cache that can't be written costs seconds, nothing else.
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        part = cached.with_suffix(f".{os.getpid()}")
+        part.write_bytes(matcher.dump())
+        part.rename(cached)
+    return matcher
+
+
+def cache_folder() -> Path:
+    """Where compiled catalogs are kept: $XDG_CACHE_HOME/exitsign, or ~/.cache/exitsign."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "exitsign"
 
 
 class LiveMatcher:
@@ -66,7 +91,7 @@ class LiveMatcher:
             if digest in (self.current.catalog.digest, self._refused):
                 return False
             self._refused = digest
-            self.current = Matcher(read_catalog(texts), time_limit_s=self._time_limit_s)
+            self.current = make_matcher(texts, self._time_limit_s)
         except (SignatureError, NoSignatures) as error:
             metrics.RELOAD_FAILURES.inc()
             log.error("catalog change refused, the old one stays in use", problem=str(error), catalog=self._digest)

@@ -5,19 +5,17 @@ an exception acknowledges, noack() is off by one), so topics are read with `acks
 `Spans` keeps the books instead.
 
 Rule: a fetched batch is entered in the books in the step that moves the fetch position, in the consumer's thread.
-Rule: nothing at or past the first offset of a batch that is not done is ever committed, whatever became of the batch.
-Rule: the books of a partition end with its assignment; a batch that outlives it can't acknowledge anything.
+Rule: only what the books call safe is committed, and only in the assignment that it was read in.
+Rule: while as much is handed out as the limits allow, nothing is fetched.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Any
 
 import faust
 from aiokafka import TopicPartition
@@ -26,121 +24,15 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
+from services.spans import Batch as Batch
+from services.spans import Spans
+
 FETCH_WAIT_MS = 200  # Faust's 1500 is the time that a busy partition waits for an idle one of the same broker.
 COMMIT_LIMIT_S = 8.0
 HANDOVER_S = 5.0
 
 
-class Record(NamedTuple):
-    """One record by hand, for tests and tools; fetched ones are aiokafka's ConsumerRecord, which has these fields."""
-
-    offset: int
-    timestamp: int = 0
-    key: bytes | None = None
-    value: bytes | None = None
-    headers: Sequence[tuple[str, bytes]] = ()
-    timestamp_type: int = 1
-    serialized_value_size: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Consecutive records of one partition.
-
-    `records` (never empty) have key, value, headers, timestamp (ms), timestamp_type (1: the broker's append time) and
-    offset.  Acknowledging the batch acknowledges [first_offset, next_offset): gaps within or behind the records, left
-    by transactions and compaction, belong to it.  `size` is the sum of the values' bytes.
-    """
-
-    topic: str
-    partition: int
-    records: Sequence[Any]
-    first_offset: int
-    next_offset: int
-    size: int
-
-
-@dataclass(slots=True, eq=False)
-class Span:
-    """The books of one partition; `state` is aiokafka's state of it, one object an assignment."""
-
-    state: Any
-    read_to: int
-    committed: int | None = None
-    done_time: float | None = None
-    open: deque[Batch] = field(default_factory=deque)
-    done: set[Batch] = field(default_factory=set)
-
-    @property
-    def safe(self) -> int:
-        """Up to which offset everything is done."""
-        return self.open[0].first_offset if self.open else self.read_to
-
-
-class Spans:
-    """The books of all partitions: what was handed out, what is done, and what may be committed; thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._spans: dict[TP, Span] = {}
-
-    def fetched(self, tp: TP, state: Any, position: int, records: Sequence[Any] = ()) -> Batch | None:
-        """Enter a fetch that moved the position; returns its batch, or None where it held no records."""
-        begin = records[0].offset if records else position
-        with self._lock:
-            span = self._spans.get(tp)
-            if span is None or span.state is not state or begin < span.read_to:
-                span = self._spans[tp] = Span(state, begin)
-            span.read_to = position
-            if not records:
-                return None
-            size = sum([max(0, r.serialized_value_size) for r in records])
-            batch = Batch(tp.topic, tp.partition, records, begin, position, size)
-            span.open.append(batch)
-        return batch
-
-    def finish(self, batch: Batch) -> bool:
-        """Mark a batch as done; False where its partition was taken away meanwhile."""
-        with self._lock:
-            span = self._spans.get(TP(batch.topic, batch.partition))
-            if span is None or batch not in span.open:
-                return False
-            span.done.add(batch)
-            while span.open and span.open[0] in span.done:
-                oldest = span.open.popleft()
-                span.done.discard(oldest)
-                span.done_time = oldest.records[-1].timestamp / 1000
-        return True
-
-    def holds(self, batch: Batch) -> bool:
-        """True while the batch can still be acknowledged."""
-        with self._lock:
-            span = self._spans.get(TP(batch.topic, batch.partition))
-            return span is not None and batch in span.open
-
-    def forget(self, tps: Iterable[TP]) -> None:
-        """Close the books of partitions that were taken away."""
-        with self._lock:
-            for tp in tps:
-                self._spans.pop(tp, None)
-
-    def get(self, tp: TP) -> Span | None:
-        """The books of one partition, to read."""
-        return self._spans.get(tp)
-
-    def committable(self) -> dict[TP, tuple[Span, int]]:
-        """The partitions whose safe offset is not the one committed last."""
-        with self._lock:
-            return {tp: (span, span.safe) for tp, span in self._spans.items() if span.safe != span.committed}
-
-    def load(self) -> tuple[int, int]:
-        """How many records and bytes are handed out."""
-        with self._lock:
-            open_batches = [batch for span in self._spans.values() for batch in span.open]
-        return sum(len(b.records) for b in open_batches), sum(b.size for b in open_batches)
-
-
-class BatchSchema(faust.Schema):  # type: ignore[misc]
+class BatchSchema(faust.Schema):  # type: ignore[type-arg]
     """Hands a batch to the agent as it is."""
 
     def loads_key(self, app: Any, message: Any, **options: Any) -> None:
@@ -151,8 +43,10 @@ class BatchSchema(faust.Schema):  # type: ignore[misc]
         return batch
 
 
-class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
+class ConsumerThread(driver.AIOKafkaConsumerThread):
     """The thread that owns the Kafka client; fetches and commits run here."""
+
+    consumer: Any
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -185,7 +79,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def _fetch_records(
         self, consumer: Any, active_partitions: Any, timeout: float | None = None, max_records: int | None = None
-    ) -> dict[TP, Batch]:
+    ) -> Any:
         fetched = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
         # NB: no await from here on, so that position and books move together.
         assignment = _assignment(consumer)
@@ -237,14 +131,18 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
 
 def _assignment(consumer: Any) -> Any:
-    """aiokafka's present assignment, or None while partitions are moving."""
+    """The present assignment, or None while partitions are moving."""
     subscription = consumer._subscription.subscription
     assignment = subscription.assignment if subscription else None
     return assignment if assignment and assignment.active else None
 
 
-class Consumer(driver.Consumer):  # type: ignore[misc]
+class Consumer(driver.Consumer):
     """Yields batches and commits by `Spans`."""
+
+    app: Any
+    transport: Any
+    _thread: ConsumerThread
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.spans = Spans()
@@ -268,10 +166,11 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         generation = self.app.consumer_generation_id
         if not self.flow_active:
             return  # A rebalance or the end: what was fetched is not done, so it will be read again.
-        for tp, batch in (batches or {}).items():
+        for tp, batch in dict[TP, Any](batches or {}).items():
             if self.should_stop or not self.flow_active or generation != self.app.consumer_generation_id:
                 return
             if active is None or tp in active:
+                self._read_offset[tp] = None  # NB: or a topic made anew is skipped up to its old committed offset.
                 yield tp, self._to_message(tp, batch)
 
     async def _has_room(self, timeout: float) -> bool:
@@ -279,16 +178,19 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         if records < self.app.conf.broker_max_poll_records and size < self.transport.max_bytes:
             return True
         self._freed.clear()
-        await self.wait_first(self._freed.wait(), self.suspend_flow.wait(), timeout=timeout)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._freed.wait(), min(timeout, 0.2))
         return False
 
     def _to_message(self, tp: TP, batch: Batch) -> ConsumerMessage:
         last = batch.records[-1]
-        return ConsumerMessage(
+        make: Any = ConsumerMessage
+        message: ConsumerMessage = make(
             *(tp.topic, tp.partition, batch.first_offset, last.timestamp / 1000, last.timestamp_type, None),
             *(None, batch, None, 0, batch.size, tp),
             generation_id=self.app.consumer_generation_id,
         )
+        return message
 
     async def force_commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
         done: bool = await self._thread.call_thread(self._thread.commit_done)
@@ -311,7 +213,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         """Faust's own watchdog only logs, and counts messages; worker.py has ours."""
 
 
-class Transport(driver.Transport):  # type: ignore[misc]
+class Transport(driver.Transport):
     """Give it to `app.transport`; `max_bytes` is how much may be handed out before fetching waits."""
 
     Consumer = Consumer

@@ -1,141 +1,39 @@
-"""How an agent lives and dies: its Faust app, the loop that never loses a batch, the end by signal, the watchdog.
+"""The skeleton of every agent: its Faust app and the loop that never loses a batch.
+
+`make_app`, then `batches` with the agent's own `process`, then `run`.
 
 Rule: a batch is acknowledged only after `process` returned; a failure is tried again in place, for ever.
-Rule: nothing undone is acknowledged at the end: the process leaves by os._exit, and the batch is read again.
-Rule: a worker that lags and shows no sign of life ends itself; so does one that Faust or Kafka gave up on.
+Rule: a batch whose partition moved to another worker is left to that one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import signal
-import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, cast
 
 import faust
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
-from faust.types import TP
 
-from services.transport import Batch, BatchSchema, Transport
+from services.life import EX_FATAL, Life
+from services.life import run as run
+from services.progress import Progress
+from services.transport import Batch, BatchSchema, Consumer, Transport
 
-EX_FATAL, EX_STUCK, EX_UNDONE = 65, 70, 75  # sysexits.h: data error, software, temporary failure
 MAX_PAUSE_S = 10.0
 Process = Callable[[Batch], Awaitable[None]]
-Hook = Callable[[frozenset[TP]], None]
 log = structlog.get_logger()
 
 
-class Life:
-    """What one worker is at: the batch in work, the wish to stop, the last sign of life."""
-
-    def __init__(self) -> None:
-        self.busy: Batch | None = None
-        self.stopping = False
-        self.ending: asyncio.Event | None = None
-        self.status = 0
-        self.touched_at = time.monotonic()
-        self.on_assigned: list[Hook] = []
-        self.on_revoked: list[Hook] = []
-
-    def touch(self) -> None:
-        """A sign of life for the watchdog: long waits that are meant, as for Postgres, give one now and then."""
-        self.touched_at = time.monotonic()
-
-    def end(self, status: int = 0) -> None:
-        """Ask the worker to stop with this exit status; from the event loop."""
-        self.stopping, self.status = True, self.status or status
-        if self.ending:
-            self.ending.set()
-
-    async def idle(self, limit_s: float) -> bool:
-        """Wait until no batch is in work; False where the limit came first."""
-        end = time.monotonic() + limit_s
-        while self.busy and time.monotonic() < end:
-            await asyncio.sleep(0.01)
-        return self.busy is None
-
-    def assigned(self, tps: set[TP]) -> None:
-        """Called before the first batch of the partitions."""
-        self.touch()
-        log.info("partitions assigned", partitions=_names(tps))
-        for hook in self.on_assigned:
-            hook(frozenset(tps))
-
-    def revoked(self, tps: set[TP]) -> None:
-        """Called when no batch of the partitions can be acknowledged any more."""
-        log.info("partitions revoked", partitions=_names(tps))
-        for hook in self.on_revoked:
-            hook(frozenset(tps))
-
-
-class App(faust.App):  # type: ignore[misc]
+class App(faust.App):
     """A Faust app with our transport; make it by `make_app`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.bootstrap = ""
         self.life = Life()
         self.progress = Progress(self)
-
-
-class Progress:
-    """How far each partition is; every method may be called from any thread and answers None for what it can't know."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self._scanned: dict[TP, float] = {}
-
-    def partitions(self) -> set[TP]:
-        """The partitions that this worker reads."""
-        consumer = self._app._consumer
-        return consumer.spans.partitions() if consumer else set()
-
-    def acked(self, tp: TP) -> int | None:
-        """The offset up to which everything is acknowledged."""
-        span = self._span(tp)
-        return span.safe if span else None
-
-    def highwater(self, tp: TP) -> int | None:
-        """The end of the partition at the last poll."""
-        span = self._span(tp)
-        return span.state.highwater if span else None
-
-    def last_poll(self, tp: TP) -> float | None:
-        """When the last answered poll was sent (s): what the broker had appended by then is below `highwater`."""
-        polled_at: float | None = self._app.consumer._thread.polled_at.get(tp) if self._span(tp) else None
-        return polled_at
-
-    def lag(self, tp: TP) -> int | None:
-        """Records between what is acknowledged and what can be read (an open transaction can't)."""
-        span = self._span(tp)
-        end = (span.state.lso if span.state.lso is not None else span.state.highwater) if span else None
-        return max(0, end - span.safe) if span and end is not None else None
-
-    def scanned_to(self, tp: TP) -> float | None:
-        """Append time (s) up to which everything of the partition is acknowledged; never goes back while it is ours.
-
-        Where brokers replicate, a record becomes readable some time after its append time: less than the grace.
-        """
-        polled_at = self.last_poll(tp)  # NB: before the end is read, or a newer end would be taken for scanned.
-        span = self._span(tp)
-        if span is None:
-            self._scanned.pop(tp, None)
-            return None
-        at_end = span.state.highwater is not None and span.safe >= span.state.highwater
-        scanned = polled_at if at_end else span.done_time
-        if scanned is not None:
-            self._scanned[tp] = max(scanned, self._scanned.get(tp, 0.0))
-        return self._scanned.get(tp)
-
-    def _span(self, tp: TP) -> Any:
-        consumer = self._app._consumer
-        return consumer.spans.get(tp) if consumer else None
 
 
 def make_app(
@@ -173,6 +71,7 @@ def make_app(
     )
     app.transport = Transport([*app.conf.broker_consumer], app)
     app.transport.max_bytes = max_bytes
+    app.bootstrap = bootstrap
     return app
 
 
@@ -191,12 +90,12 @@ def batches(
     app.life.topics = tuple(topics)
     channel = app.topic(*topics, schema=BatchSchema(), acks=False)
 
-    @app.agent(channel, name=f"{app.conf.id}.batches")  # type: ignore[misc]
+    @app.agent(channel, name=f"{app.conf.id}.batches")
     async def agent(stream: Any) -> None:
         async for batch in stream:
             if app.life.stopping:
                 await asyncio.Event().wait()
-            if app.consumer.spans.holds(batch):
+            if _consumer(app).spans.holds(batch):
                 app.life.busy = batch
                 try:
                     await _work(app, batch, process, on_retry, fatal)
@@ -212,7 +111,7 @@ async def _work(
     fatal: tuple[type[Exception], ...],
 ) -> None:
     pause_s = 0.1
-    while app.consumer.spans.holds(batch):
+    while _consumer(app).spans.holds(batch):
         app.life.touch()
         where = {"topic": batch.topic, "partition": batch.partition, "offset": batch.first_offset}
         try:
@@ -229,5 +128,26 @@ async def _work(
             pause_s = min(pause_s * 2, MAX_PAUSE_S)
         else:
             app.life.touch()
-            app.consumer.finish(batch)
+            _consumer(app).finish(batch)
             return
+
+
+def _consumer(app: App) -> Consumer:
+    return cast(Consumer, app.consumer)
+
+
+async def read_partition(bootstrap: str, topic: str, partition: int) -> AsyncIterator[Any]:
+    """The records of a partition from its beginning to its present end, outside of any group: compacted state."""
+    place = TopicPartition(topic, partition)
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, isolation_level="read_committed")
+    await consumer.start()
+    try:
+        consumer.assign([place])
+        end = (await consumer.end_offsets([place]))[place]
+        await consumer.seek_to_beginning(place)
+        while await consumer.position(place) < end:
+            for record in (await consumer.getmany(place, timeout_ms=500)).get(place, ()):
+                if record.offset < end:
+                    yield record
+    finally:
+        await consumer.stop()

@@ -228,7 +228,9 @@ def test_a_huge_whole_number_is_poison_or_refused_by_name(name: str, template: s
 
 def test_an_unknown_format_names_the_known_ones() -> None:
     """A format that does not exist is an error that lists those that do."""
-    with pytest.raises(ValueError, match="unknown format 'syslog'; known formats: exitsign, filebeat, fluentbit, fluentd, k8s-event"):
+    with pytest.raises(
+        ValueError, match="unknown format 'syslog'; known formats: exitsign, filebeat, fluentbit, fluentd, k8s-event"
+    ):
         format_named("syslog")
 
 

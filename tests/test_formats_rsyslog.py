@@ -124,6 +124,12 @@ def test_the_host_is_the_node_of_node_inputs_alone() -> None:
     assert line(b'{"message":"Xid 79","hostname":"n1"}', stream=Stream.NODE).node == "n1"
 
 
+def test_a_long_path_is_read_and_an_endless_one_is_poison() -> None:
+    """A file's path may be as long as systems allow, and no longer."""
+    assert line(message(file="/d" * 2000)).job_id == "17"
+    assert poisoned(message(file="/d" * 3000)).reason == "too_large"
+
+
 def test_unmapped_fields_do_not_matter() -> None:
     """A field that nobody asked for may hold anything."""
     assert line(message(tag={"a": [1, {}]}, offset=1e300)).text == "boom"

@@ -24,6 +24,8 @@ PREFIXED = [
     ("[Fri Nov 21 07:12:44 2026] NVRM: Xid (PCI:0000:41:00): 79", "NVRM: Xid (PCI:0000:41:00): 79"),
     ("2026-11-21T07:02:42.143330123Z stderr F hello", "hello"),
     ("gpu-node-12: Foo bar", "Foo bar"),
+    ("sqlite3.OperationalError: no such table", "sqlite3.OperationalError: no such table"),
+    ("x509: certificate has expired", "x509: certificate has expired"),
     (" 50%|#### | 1/2 [00:01<00:00]Traceback", "Traceback"),
 ]
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from services.formats.base import Format, Input, Poison, RawRecord, Record
 from services.formats.exitsign import Exitsign
+from services.formats.filebeat import FILEBEAT
 from services.formats.fluentbit import FLUENTBIT
+from services.formats.fluentd import FLUENTD
 from services.formats.k8s_event import K8sEvent
 from services.formats.raw import Raw
 from services.formats.rsyslog import RSYSLOG
 from services.formats.slurm_jobcomp import SlurmJobcomp
+from services.formats.syslog_ng import SYSLOG_NG
+from services.formats.vector import VECTOR
 
 __all__ = ["FORMATS", "Format", "Input", "Poison", "RawRecord", "Record", "check_input", "format_named"]
 
-_ALL: tuple[Format, ...] = (Raw(), Exitsign(), FLUENTBIT, RSYSLOG, SlurmJobcomp(), K8sEvent())
+_SHIPPERS = (RSYSLOG, FLUENTBIT, FLUENTD, VECTOR, FILEBEAT, SYSLOG_NG)
+_ALL: tuple[Format, ...] = (Raw(), Exitsign(), *_SHIPPERS, SlurmJobcomp(), K8sEvent())
 FORMATS: dict[str, Format] = {each.name: each for each in _ALL}
 
 

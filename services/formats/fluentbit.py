@@ -1,46 +1,13 @@
 """Fluent Bit's out_kafka after the tail input and the kubernetes filter, `format json`.
 
-Rule: a pod whose labels name no job is not a job's: its lines give nothing; without any labels it is Poison, because
-the kubernetes filter may have failed on a job's pod.
+Rule: `_p` = P marks a piece of a line that the container runtime split; whoever joins lines needs it.
 """
 
 from __future__ import annotations
 
-import re
-
-from services.formats.base import Input
-from services.formats.kubernetes import JOB_LABELS, RANK_LABELS, job_id, ref_of
-from services.formats.loglines import Identity, identity_of
-from services.formats.mapped import Names, Shipper
-from services.formats.values import name_of
-
-_RESTART = re.compile(r"/(\d{1,6})\.log$")
-
-
-def _pointer(*steps: str) -> str:
-    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
-
-
-def _identify(where: Input, names: Names) -> Identity | None:
-    job = name_of(names["job"], "job")
-    if job is None and names["label"] is not None:
-        job = job_id(name_of(names["namespace"], "namespace"), str(names["label"]))
-    if job is None and names["labels"] is not None:
-        return None
-    attempt = names["attempt"]
-    if attempt is None and names["pod"] is not None:
-        restart = _RESTART.search(str(names["file"] or ""))
-        attempt = ref_of(str(names["pod"]), int(restart.group(1)) if restart else 0)
-    return identity_of(
-        where,
-        cluster=names["cluster"],
-        job=job,
-        attempt=attempt,
-        rank=names["rank"],
-        node=names["node"],
-        stream=names["stream"],
-    )
-
+from services.formats.kubernetes import JOB_LABELS, RANK_LABELS
+from services.formats.mapped import Shipper
+from services.formats.pod_lines import identify_pod, pointers
 
 FLUENTBIT = Shipper(
     name="fluentbit",
@@ -50,7 +17,7 @@ FLUENTBIT = Shipper(
         "partial": ("_p", "logtag"),
         "cluster": ("cluster",),
         "job": ("job",),
-        "label": tuple(_pointer("kubernetes", "labels", name) for name in JOB_LABELS),
+        "label": pointers("/kubernetes/labels", JOB_LABELS),
         "labels": ("/kubernetes/labels",),
         "namespace": ("/kubernetes/namespace_name",),
         "attempt": ("attempt",),
@@ -58,11 +25,12 @@ FLUENTBIT = Shipper(
         "file": ("file", "path", "filename"),
         "rank": (
             "rank",
-            *(_pointer("kubernetes", kept, name) for kept in ("labels", "annotations") for name in RANK_LABELS),
+            *pointers("/kubernetes/labels", RANK_LABELS),
+            *pointers("/kubernetes/annotations", RANK_LABELS),
         ),
         "node": ("/kubernetes/host",),
         "stream": ("stream",),
     },
-    identify=_identify,
+    identify=identify_pod,
     partial_word="P",
 )

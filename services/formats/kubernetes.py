@@ -1,7 +1,7 @@
 """What labels and owners of a Kubernetes object say: which job, which rank, which attempt.
 
 Rule: a job's id is `namespace.name`, because a name is unique only within its namespace (which holds no dot).
-Rule: an attempt is one container run: pod UID and restart count; a log shipper without the count means restart 0.
+Rule: an attempt is one container run: pod UID and restart count.
 """
 
 from __future__ import annotations

@@ -17,10 +17,11 @@ import msgspec
 
 from services.formats.base import Input, Poison, RawRecord, Record, check_fields
 from services.formats.loglines import Identity, identity_of, log_lines
-from services.formats.values import decoded_json, from_json, moment, name_of, value_of
+from services.formats.values import MAX_NAME_CHARS, decoded_json, from_json, moment, name_of, value_of
 
 OPTIONS = ("file_pattern", "escaped_lf")
 FILE_GROUPS = ("cluster", "job", "attempt", "rank", "node", "stream")
+MAX_PATH_CHARS = 4096
 _CONTENT = ("text", "time", "partial")
 
 Names = dict[str, Any]
@@ -159,7 +160,7 @@ def _identifier(
         for ours, value in names.items():
             # NB: over the limit raises, and what raises is not remembered: the cache holds short names only.
             if isinstance(value, str | int):
-                name_of(value, ours)
+                name_of(value, ours, MAX_PATH_CHARS if ours == "file" else MAX_NAME_CHARS)
         if pattern is not None and names.get("file"):
             told = {ours: value for ours, value in names.items() if value is not None}
             names = names | _from_file(pattern, str(names["file"])) | told

@@ -13,7 +13,8 @@ from services.formats.loglines import Identity
 from services.formats.mapped import Names, Shipper, identify_by_names
 
 
-def _identify(where: Input, names: Names) -> Identity:
+def identify_host(where: Input, names: Names) -> Identity:
+    """The identity by names and file name; on inputs of a node's stream the host is the node."""
     if where.stream is Stream.NODE and names["node"] is None:
         names = {**names, "node": names["host"]}
     return identify_by_names(where, names)
@@ -33,6 +34,6 @@ RSYSLOG = Shipper(
         "stream": ("stream",),
         "file": ("file", "/$!/metadata/filename"),
     },
-    identify=_identify,
+    identify=identify_host,
     escapes_lf=True,
 )

@@ -89,15 +89,15 @@ def bounded(text: str) -> str:
     return f"{text[:KEPT_CHARS]} [... {len(text) - 2 * KEPT_CHARS} characters cut ...] {text[-KEPT_CHARS:]}"
 
 
-def name_of(value: object, field: str) -> str | None:
-    """A name or id as text, None where it is absent or blank.  Raises Poison over MAX_NAME_CHARS."""
+def name_of(value: object, field: str, limit: int = MAX_NAME_CHARS) -> str | None:
+    """A name or id as text, None where it is absent or blank.  Raises Poison over the limit."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise Poison("wrong_type", f"{field} must be text, not {type(value).__name__}")
     text = str(value).replace("\x00", "").strip()
-    if len(text) > MAX_NAME_CHARS:
-        raise Poison("too_large", f"{field} has {len(text)} characters, the limit is {MAX_NAME_CHARS}")
+    if len(text) > limit:
+        raise Poison("too_large", f"{field} has {len(text)} characters, the limit is {limit}")
     return text or None
 
 
