@@ -1,7 +1,7 @@
 """Verdict + history -> Advice.
 
 Rule: interruptions spend no retry of the owner, and are bounded all the same: every label has a budget of its own.
-Rule: a label that a job's own output could have faked earns at most one retry, and that one counts.
+Rule: a retry is free only where somebody besides the job says why; a label that is not believed earns one at most.
 Rule: the same verdict and history give the same advice, byte for byte.
 
 Users of other systems complain of both directions: interruptions that burn the budget (airflow#73238, volcano#2560)
@@ -52,8 +52,13 @@ class Policy:
     expiry_s: float = 3600.0
 
 
-def advise(verdict: Verdict, trusted: bool, past: Sequence[Past], spec: ExitSpec, policy: Policy) -> Advice:
-    """What the scheduler should do after this verdict; `past` holds the job's earlier attempts, in order."""
+def advise(
+    verdict: Verdict, past: Sequence[Past], spec: ExitSpec, policy: Policy, *, trusted: bool = True, witnessed: bool = False
+) -> Advice:
+    """What the scheduler should do after this verdict; `past` holds the job's earlier attempts, in order.
+
+    `trusted` and `witnessed` are those of the attribution.
+    """
     label = spec[verdict.label or ""]
     winner = verdict.ranking[0] if verdict.ranking and verdict.signature else None
     spent = sum(p.retry and p.label == label.name for p in past)

@@ -23,11 +23,12 @@ from dataclasses import dataclass
 
 from classifiers.exit_spec import ExitSpec
 from classifiers.matching import FACTS_TOPIC
-from classifiers.records import Evidence, Owner, Position, Ranked, Role
+from classifiers.records import Evidence, Owner, Position, Ranked, Role, Stream
 
 SKEW_S = 2.0
 MAX_RANKED = 20
 STRENGTH = {Role.ROOT: 0, Role.CONFIRMATION: 1, Role.CASCADE: 2, Role.SUMMARY: 3, Role.IMPLICIT: 4}
+OUTSIDE = frozenset({Stream.SCHEDULER, Stream.NODE})
 SOFT_LEVELS = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE", "WARNING"})
 CONFIDENCE = {Role.ROOT: 0.95, Role.CONFIRMATION: 0.9, Role.CASCADE: 0.7, Role.SUMMARY: 0.5, Role.IMPLICIT: 0.5}
 MAX_CANDIDATES = 200
@@ -41,12 +42,17 @@ CONTESTED_CONFIDENCE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """The winner (None: nothing explains the failure), its confidence, and everything that was ranked, winner first."""
+    """The winner (None: nothing explains the failure), its confidence, and everything that was ranked, winner first.
+
+    `trusted`: the label is stated by a stream that its signature is believed on.  `witnessed`: also by one that the
+    job's own output can't imitate (scheduler, node, exit facts); only then may a retry be free.
+    """
 
     winner: Evidence | None
     confidence: float
     ranking: tuple[Ranked, ...]
     trusted: bool
+    witnessed: bool = False
 
 
 def attribute(evidence: Iterable[Evidence], spec: ExitSpec) -> Attribution:
@@ -71,7 +77,8 @@ def attribute(evidence: Iterable[Evidence], spec: ExitSpec) -> Attribution:
         return Attribution(None, 0.0, _ranking(None, candidates, lost), trusted=False)
     trusted = _trusted(winner, standing, spec)
     confidence = _confidence(winner, [c for c in unexplained if c.label != winner.label], trusted)
-    return Attribution(winner, confidence, _ranking(winner, candidates, lost), trusted)
+    witnessed = any(e.label == winner.label and e.stream in OUTSIDE for e in standing)
+    return Attribution(winner, confidence, _ranking(winner, candidates, lost), trusted, witnessed)
 
 
 def order_of(evidence: Evidence) -> tuple[float, str, int, int, int, str]:

@@ -91,7 +91,7 @@ def as_answer(verdict: Verdict, matcher: Matcher) -> dict[str, Any]:
     """The JSON object that `exitsign classify --json` prints for one attempt (CONTRACTS, CLI)."""
     spec = matcher.catalog.spec
     top = verdict.ranking[0] if verdict.signature else None
-    advice = advise(verdict, trusted=True, past=(), spec=spec, policy=Policy()) if verdict.label else None
+    advice = advise(verdict, (), spec, Policy()) if verdict.label else None
     return {
         "id": verdict.facts.job_id,
         "label": verdict.label,

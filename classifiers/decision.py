@@ -87,17 +87,23 @@ def decide(state: JobState, clock: Clock, judge: Judge) -> tuple[JobState, list[
     for attempt in siblings:
         if attempt.grace_from is None:
             continue
-        verdict, trusted = _verdict(state, attempt, siblings, clock, judge)
+        verdict, found = _verdict(state, attempt, siblings, clock, judge)
         old = next((p for p in state.past if p.identity == attempt.identity), None)
         if not _worth(verdict, old, attempt, clock, judge):
             continue
         earlier = [p for p in state.past if p.attempt < verdict.attempt]
-        advice = advise(verdict, trusted, earlier, judge.spec, judge.policy) if verdict.label else None
+        advice = _advice(verdict, found, earlier, judge) if verdict.label else None
         state = _remember(state, attempt, verdict, advice)
         published.append(Published(verdict, advice))
         if verdict.final:
             state = forget(state, attempt, siblings)
     return state, published
+
+
+def _advice(verdict: Verdict, found: Attribution, earlier: Sequence[Past], judge: Judge) -> Advice:
+    return advise(
+        verdict, earlier, judge.spec, judge.policy, trusted=found.trusted, witnessed=found.witnessed
+    )
 
 
 def next_due(state: JobState, judge: Judge) -> float | None:
@@ -137,7 +143,7 @@ def _in_time(evidence: Evidence, attempt: Attempt, timing: Timing) -> bool:
 
 def _verdict(
     state: JobState, attempt: Attempt, siblings: Sequence[Attempt], clock: Clock, judge: Judge
-) -> tuple[Verdict, bool]:
+) -> tuple[Verdict, Attribution]:
     mine = [e for e in belongs(state.evidence, attempt, siblings, state.past) if _in_time(e, attempt, judge.timing)]
     grace_from = attempt.grace_from or 0.0
     well = ended_well(attempt.facts)
@@ -170,7 +176,7 @@ def _verdict(
         context=tuple(c.text for c in context[-MAX_CONTEXT_SHOWN:]),
         shadows=tuple(sorted({SignatureRef(e.signature, e.version) for e in mine if e.shadow}, key=str)),
         reason=judge.spec[label].reason if label else "",
-    ), found.trusted
+    ), found
 
 
 def _of_facts(winner: Evidence) -> bool:

@@ -51,9 +51,14 @@ _PREFIXES = tuple(
     )
 )
 _LEVEL = regex.compile(
-    r"(?:[\[(<|: -]|^)(TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE|[DIWEF](?=\d{3,6} \d\d:))(?:[\])>|: -]|(?<=[DIWEF])(?=\d)|$)"
+    r"(?:[\[(<|: -]|^)(TRACE|DEBUG|INFO|NOTICE|(?<!NCCL )WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE|[DIWEF](?=\d{3,6} \d\d:))(?:[\])>|: -]|(?<=[DIWEF])(?=\d)|$)"
 )
+# NB: `NCCL WARN` is how NCCL writes its errors.
 _GLOG_LEVEL = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL", "WARN": "WARNING"}
+
+_FRAME = regex.compile(r'\s*File "[^"]{1,400}", line \d+')
+_CODE = regex.compile(r"\s+(?:raise |assert |return |warnings\.warn\(|log(?:ger|ging)?\.|print\(|self\.|throw )")
+_ECHO = regex.compile(r"\+{1,5} \S")
 
 
 class CleanLine(NamedTuple):
@@ -112,3 +117,12 @@ def level_of(text: str) -> str | None:
     """The log level that the first 100 characters state, in capitals (WARNING, not WARN)."""
     found = _LEVEL.search(text[:100])
     return _GLOG_LEVEL.get(found.group(1), found.group(1)) if found else None
+
+
+def quoted(text: str, previous: str | None) -> bool:
+    """True for a line that repeats program text: a shell's `set -x` echo, a traceback's source line or frame."""
+    if _ECHO.match(text) or _FRAME.match(text):
+        return True
+    if text[:1] not in " \t":
+        return False
+    return bool(_CODE.match(text)) or (previous is not None and bool(_FRAME.match(previous)))

@@ -10,18 +10,17 @@ the measurements).  It sees raw text, so anchors and group names are taken out o
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any
 
 import hyperscan
 import regex
 
 from classifiers.catalog import Catalog
-from classifiers.lines import clean, segments
+from classifiers.lines import clean, quoted, segments
+from classifiers.patterns import literal_length, loosened
 from classifiers.records import AttemptFacts, Evidence, LogLine, Position, Role, Stream
 from classifiers.redaction import redact
 from classifiers.signature import Signature
@@ -34,10 +33,6 @@ MAX_TIME_APART_S = 600.0
 OFFENCES = 3
 
 _ESCAPES = regex.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
-_GROUP_NAME = re.compile(r"\(\?P?<([A-Za-z_]\w*)>")
-_FRAME = regex.compile(r'\s*File "[^"]{1,400}", line \d+')
-_CODE = regex.compile(r"\s+(?:raise |assert |return |warnings\.warn\(|log(?:ger|ging)?\.|print\(|self\.|throw )")
-_ECHO = regex.compile(r"\+{1,5} \S")
 
 
 class Matcher:
@@ -213,68 +208,6 @@ class Matcher:
 def best_time(time: float | None, appended_at: float) -> float:
     """The producer's time where it can be right, else the broker's: a clock two hours off decides nothing."""
     return time if time is not None and abs(time - appended_at) <= MAX_TIME_APART_S else appended_at
-
-
-def quoted(text: str, previous: str | None) -> bool:
-    """True for a line that repeats program text: a shell's `set -x` echo, a traceback's source line or frame."""
-    if _ECHO.match(text) or _FRAME.match(text):
-        return True
-    if text[:1] not in " \t":
-        return False
-    return bool(_CODE.match(text)) or (previous is not None and bool(_FRAME.match(previous)))
-
-
-def loosened(pattern: str) -> str:
-    """The pattern as the prefilter gets it: no group names, no anchors, so that prefixes and trailing bytes don't matter."""
-    pattern = _GROUP_NAME.sub("(", pattern)
-    kept, index, in_class = [], 0, False
-    while index < len(pattern):
-        char = pattern[index]
-        if char == "\\":
-            kept.append(pattern[index : index + 2])
-            index += 2
-            continue
-        if char == "[" and not in_class:
-            in_class = True
-            kept.append(char)
-            if pattern[index + 1 : index + 2] == "^":
-                kept.append("^")
-                index += 1
-            if pattern[index + 1 : index + 2] == "]":
-                kept.append("]")
-                index += 1
-        elif char == "]" and in_class:
-            in_class = False
-            kept.append(char)
-        elif in_class or char not in "^$":
-            kept.append(char)
-        index += 1
-    return "".join(kept)
-
-
-def literal_length(pattern: str) -> int:
-    """How many literal characters any match must hold at least: the measure of how specific a pattern is."""
-    parser = re._parser  # type: ignore[attr-defined]
-    try:
-        tree = parser.parse(re.sub(r"\(\?<([A-Za-z_])", r"(?P<\1", pattern))
-    except (re.error, RecursionError, OverflowError):
-        return len(re.sub(r"\\.|\W", "", pattern)) // 2
-    return _literals(tree)
-
-
-def _literals(tree: Any) -> int:
-    total = 0
-    for op, arg in tree:
-        name = str(op)
-        if name == "LITERAL":
-            total += 1
-        elif name == "BRANCH":
-            total += min(_literals(branch) for branch in arg[1])
-        elif name == "SUBPATTERN":
-            total += _literals(arg[-1])
-        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
-            total += arg[0] * _literals(arg[2])
-    return total
 
 
 def agrees(signature: Signature, known: dict[str, str | int | None]) -> bool:

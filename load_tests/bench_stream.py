@@ -161,7 +161,7 @@ def _run_plain(options: argparse.Namespace, work: Callable[[bytes], object]) -> 
 
     meter = Meter(options.records)
     app = faust.App(
-        "bench-plain",
+        f"bench-{options.read}",
         broker=f"kafka://{options.kafka}",
         consumer_auto_offset_reset="earliest",
         topic_disable_leader=True,
@@ -204,7 +204,7 @@ def _run_ours(options: argparse.Namespace, work: Callable[[Any], Awaitable[int]]
     from services.worker import batches, make_app, run
 
     meter = Meter(options.records)
-    app = make_app("bench-ours", options.kafka)
+    app = make_app(f"bench-{options.read}", options.kafka)
 
     async def process(batch: Any) -> None:
         meter.begin()

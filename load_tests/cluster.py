@@ -148,7 +148,10 @@ class AdviceListener:
 
     def __init__(self, bootstrap: str) -> None:
         self._consumer = KafkaConsumer(
-            topics.ADVICE, bootstrap_servers=bootstrap.split(","), auto_offset_reset="earliest", enable_auto_commit=False
+            topics.ADVICE,
+            bootstrap_servers=bootstrap.split(","),
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
         )
         self._seen: dict[tuple[str, int], Advice] = {}
         self._news = threading.Condition()
@@ -192,7 +195,9 @@ class AdviceListener:
 _STREAM = {"err": "stderr", "out": "stdout", "sch": "scheduler", "nod": "node"}
 
 
-def _raw(job: Job, attempt: int, rank: int, stream: str, text: str) -> tuple[str, bytes, bytes, list[tuple[str, bytes]]]:
+def _raw(
+    job: Job, attempt: int, rank: int, stream: str, text: str
+) -> tuple[str, bytes, bytes, list[tuple[str, bytes]]]:
     """Topic, value, key and headers of one line in the `raw` format."""
     told = {"cluster": "default", "job": job.name, "attempt": attempt, "rank": rank, "node": "node-1", "stream": stream}
     headers = [(name, str(value).encode()) for name, value in told.items()]

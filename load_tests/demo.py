@@ -33,7 +33,7 @@ from services.settings import load
 from services.stack import StackError, free_port
 from services.stack.up import Stack
 
-OUT = Console(highlight=False)
+OUT = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=130)
 STORED_WAIT_S = 30.0
 AGENTS = ("scanner", "attributor", "recorder")
 FAILURES = """
@@ -154,8 +154,8 @@ def _stored(dsn: str, expected: int) -> list[Sequence[Any]]:
 def _summary(jobs: Sequence[Job], ran: Sequence[Ran], rows: Sequence[Sequence[Any]]) -> int:
     expected = {(job.name, n): label for job in jobs for n, label in enumerate(job.labels, 1) if label is not None}
     table = Table(title="failures, read back from Postgres", title_justify="left")
-    for column in ("job", "attempt", "label", "owner", "said by", "advice", "after its end"):
-        table.add_column(column, justify="right" if column == "after its end" else "left")
+    for column in ("job", "#", "label", "owner", "said by", "advice", "after"):
+        table.add_column(column, justify="right" if column == "after" else "left", overflow="fold")
     wrong = []
     for job_id, attempt, label, owner, source, signature, _, action, latency in rows:
         want = expected.pop((job_id, attempt), None)
@@ -174,10 +174,14 @@ def _summary(jobs: Sequence[Job], ran: Sequence[Ran], rows: Sequence[Sequence[An
         f"{len(rows)} failed attempts, {len({row[2] for row in rows})} labels; "
         f"advice after {latencies[len(latencies) // 2]:.2f} s in the median, {latencies[-1]:.2f} s at most"
     )
-    OUT.print(f"retries: {made} made; blind retrying would have made {blind} and repeated {seconds:.0f} s of failing runs")
+    OUT.print(
+        f"retries: {made} made; blind retrying would have made {blind} and repeated {seconds:.0f} s of failing runs"
+    )
     for line in wrong:
         OUT.print(line, style="red", markup=False)
-    OUT.print("as expected" if not wrong else f"{len(wrong)} not as expected", style="green" if not wrong else "bold red")
+    OUT.print(
+        "as expected" if not wrong else f"{len(wrong)} not as expected", style="green" if not wrong else "bold red"
+    )
     return 1 if wrong else 0
 
 

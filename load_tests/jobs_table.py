@@ -18,8 +18,8 @@ JOBS = (
     Job("missing-command", ("user_config",), "missing_command.sh"),
     Job("unknown-option", ("user_config",), "bad_argument.py"),
     Job("no-permission", ("permission_error",), "permission_denied.py"),
-    Job("segmentation-fault", ("invalid_memory_access_cpu", "invalid_memory_access_cpu"), "segfault.py"),
-    Job("native-abort", ("invalid_memory_access_cpu", "invalid_memory_access_cpu"), "abort.sh"),
+    Job("segmentation-fault", ("invalid_memory_access_cpu",), "segfault.py"),
+    Job("native-abort", ("invalid_memory_access_cpu",), "abort.sh"),
     Job("host-memory", ("cpu_oom",), "memory_limit.py"),
     Job("disk-full", ("storage_failure",) * 4, "disk_full.py"),
     Job("divide-by-zero", ("arithmetic_error",), "division_by_zero.py"),
@@ -32,5 +32,5 @@ JOBS = (
     Job("unknown-host", ("network_error",) * 4, "unknown_host.py"),
     Job("frightening-success", (None,), "frightening_success.py"),
     Job("mpi-too-many-ranks", ("user_config",), "mpi_too_many.sh", needs="mpirun"),
-    Job("mpi-lost-daemon", ("mpi_runtime_failure",) * 4, "mpi_unreachable_host.sh", needs="mpirun"),
+    Job("mpi-unknown-host", ("network_error",) * 4, "mpi_unreachable_host.sh", needs="mpirun"),
 )

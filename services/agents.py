@@ -118,7 +118,12 @@ def _run(app: App, name: str, settings: Settings, agent: Any, **hooks: Callable[
         fatal=(TooMuchPoison,),
     )
     threading.Thread(target=_tell_lag, args=(app, name), name="lag", daemon=True).start()
-    log.info("agent starts", agent=name, kafka=settings.kafka, health=f"http://{settings.metrics_host}:{server.server_port}/healthz")
+    log.info(
+        "agent starts",
+        agent=name,
+        kafka=settings.kafka,
+        health=f"http://{settings.metrics_host}:{server.server_port}/healthz",
+    )
     status = run(app, deadline_s=settings.shutdown_s, watchdog_s=settings.watchdog_s, **hooks)
     log.info("agent ended", agent=name, status=status)
     return status
@@ -144,7 +149,9 @@ def _tell_lag(app: App, name: str) -> None:
 
 async def _tick(app: App, scanner: Scanner, settings: Settings) -> None:
     """Tell the watermarks of this scanner's partitions, every tick_s, for as long as it runs."""
-    name, counts, counted_at = f"{os.uname().nodename}/{os.getpid()}", {}, 0.0
+    name = f"{os.uname().nodename}/{os.getpid()}"
+    counts: dict[str, int] = {}
+    counted_at = 0.0
     while not app.life.stopping:
         await asyncio.sleep(settings.tick_s)
         if time.monotonic() - counted_at > COUNTS_EVERY_S or not counts:

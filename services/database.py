@@ -1,4 +1,4 @@
-"""What the owner of the database does: tables, views, roles, monthly partitions, retention.
+"""What the owner of the database does: tables, views, roles and grants, partitions ahead; and the check of all that.
 
 Rule: an upgrade is one transaction; it can be repeated, and two at once wait for each other.
 Rule: dashboards read views and nothing else; a view is a file, made anew by every upgrade, with its grants.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +18,19 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from services.store import engine
-from services.store_tables import EVIDENCE, METADATA, VERDICT_REVISIONS
+from services.store_partitions import PARTITIONED, ensure_partitions, missing_partitions, partitions
+from services.store_tables import EVIDENCE, METADATA
 
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
-VIEWS = sorted((MIGRATIONS / "views").glob("*.sql"))
+VIEWS = {file.stem: file for file in sorted((MIGRATIONS / "views").glob("*.sql"))}
 OWNER, WRITER, READER = "exitsign_owner", "exitsign_writer", "exitsign_reader"
 ROLES = {OWNER: "NOLOGIN", WRITER: "LOGIN", READER: "LOGIN"}
-PARTITIONED = (VERDICT_REVISIONS.name, EVIDENCE.name)
-AGED = {"verdicts": "decided_at", "attempts": "decided_at", "advice": "issued_at", "outcomes": "recorded_at"}
 OLDEST_SERVER = 150_000
 MONTHS_AHEAD = 3
-MONTHS_BACK = 60
-ROWS_AT_ONCE = 10_000
 NEXT = "run `exitsign db upgrade`"
 
 
@@ -45,16 +41,16 @@ class DatabaseError(Exception):
 def upgrade(dsn: str, months_ahead: int = MONTHS_AHEAD) -> list[str]:
     """Bring tables, views, roles, grants and partitions up to date.
 
-    Returns notes on what this user may not do (roles, say); raises DatabaseError, and then nothing has changed.
+    Returns notes on what this user may not do (make roles, say).  Raises DatabaseError, and then nothing has changed.
     """
     with _connected(dsn) as connection:
-        alembic = _alembic()
-        alembic.attributes["connection"] = connection
-        command.upgrade(alembic, "head")
+        config = _alembic()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
         ensure_partitions(connection, months_ahead)
-        for view in VIEWS:
-            _make_view(connection, view)
-        return _roles(connection) + _grants(connection)
+        for file in VIEWS.values():
+            _make_view(connection, file)
+        return _make_roles(connection) + _grant(connection)
 
 
 def check(dsn: str) -> list[str]:
@@ -64,43 +60,15 @@ def check(dsn: str) -> list[str]:
             version = connection.scalar(text("SELECT current_setting('server_version_num')::int")) or 0
             if version < OLDEST_SERVER:
                 return [f"Postgres {version // 10_000} is too old; exitsign needs 15 or newer"]
-            behind = _behind(connection)
-            return [behind] if behind else [*_missing_views(connection), *_missing_partitions(connection)]
+            encoding = connection.scalar(text("SELECT current_setting('server_encoding')"))
+            if encoding != "UTF8":
+                return [f"the database's encoding is {encoding}; exitsign needs one made with ENCODING 'UTF8'"]
+            if behind := _behind(connection):
+                return [behind]
+            lacking = [f"partition {name} is missing; {NEXT}" for name in missing_partitions(connection)]
+            return [*_view_problems(connection), *lacking, *_role_problems(connection)]
     except DatabaseError as error:
         return [str(error)]
-
-
-def ensure_partitions(connection: Connection, months_ahead: int) -> list[str]:
-    """Make this month's partitions and those of the months ahead; their names.
-
-    Rows that came before their month was made lie in the default partition, and are moved, their months made as well.
-    """
-    made = []
-    this_month = connection.execute(text("SELECT now()")).scalar_one().astimezone(UTC).date().replace(day=1)
-    for table in PARTITIONED:
-        months = {_months_later(this_month, n) for n in range(months_ahead + 1)}
-        oldest, newest = _months_later(this_month, -MONTHS_BACK), max(months)
-        stray = text(f"SELECT DISTINCT date_trunc('month', decided_at AT TIME ZONE 'UTC')::date FROM {table}_default")
-        months |= {month for month in connection.scalars(stray) if oldest <= month <= newest}
-        made += [name for month in sorted(months) if (name := _make_partition(connection, table, month))]
-    return made
-
-
-def drop_before(connection: Connection, day: date) -> dict[str, int]:
-    """Delete what was decided before `day` (UTC): rows deleted by table, 1 for a whole month's partition dropped.
-
-    People's feedback stays.  A month that `day` cuts in two stays whole until its last day has passed.
-    """
-    gone: dict[str, int] = {}
-    for table in PARTITIONED:
-        for name in _partitions(connection, table):
-            if name[-6:].isdigit() and _months_later(datetime.strptime(name[-6:], "%Y%m").date(), 1) <= day:  # noqa: DTZ007
-                connection.execute(text(f"DROP TABLE {name}"))
-                gone[name] = 1
-    stray = {f"{table}_default": "decided_at" for table in PARTITIONED}
-    for table, moment in {**stray, **AGED}.items():
-        gone[table] = _delete_before(connection, table, moment, day)
-    return gone
 
 
 @contextmanager
@@ -120,98 +88,72 @@ def _connected(dsn: str) -> Iterator[Connection]:
 
 
 def _in_words(error: BaseException | None, dsn: str) -> str:
-    said = str(error).strip().splitlines()[0]
+    said = str(error).strip().splitlines() or [type(error).__name__]
     state = getattr(error, "sqlstate", None) or ""
-    if isinstance(error, psycopg.OperationalError) and (not state or state[:2] in ("08", "57", "28", "3D")):
+    if isinstance(error, psycopg.OperationalError) and (not state or state[:2] in ("08", "28", "3D")):
         named = conninfo_to_dict(dsn)
         where = f"{named.get('host', 'the local socket')}:{named.get('port', 5432)}"
-        return f"Postgres at {where} can't be used: {said}; start one with `exitsign stack up`, or set EXITSIGN_POSTGRES"
+        return f"can't use Postgres at {where}: {said[0]}; start one with `exitsign stack up`, or set EXITSIGN_POSTGRES"
     if isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.QueryCanceled):
-        return f"the database is busy ({said}); nothing was changed, {NEXT} again when it is quieter"
+        return f"the database is busy ({said[0]}); nothing was changed: {NEXT} again when it is quieter"
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return f"{said}; {NEXT} as a member of {OWNER} or as the database's owner"
+        return f"{said[0]}; {NEXT} as a member of {OWNER} or as the owner of the database"
     if isinstance(error, psycopg.errors.DependentObjectsStillExist):
-        return f"{said}; drop what depends on it ({str(error).splitlines()[1]}), then {NEXT} again"
-    return f"{said}; nothing was changed"
+        return f"{'; '.join(said[:2])}; drop what depends on it, then {NEXT} again"
+    return f"{said[0]}; nothing was changed"
 
 
 def _alembic() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     return config
 
 
+def _behind(connection: Connection) -> str | None:
+    """Why the tables are not those of this program, or None."""
+    head = ScriptDirectory.from_config(_alembic()).get_current_head()
+    current = MigrationContext.configure(connection).get_current_revision()
+    if current == head:
+        return None
+    known = {script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()}
+    if current and current not in known:
+        return f"the tables are of a newer exitsign (revision {current}, this one knows {head}); update exitsign"
+    return f"the tables are at revision {current or 'none'}, this exitsign needs {head}; {NEXT}"
+
+
 def _make_view(connection: Connection, file: Path) -> None:
-    """Replace the view in place where its columns allow it, so that grants and views built on it stay."""
+    """Replace the view in place where its columns allow it: its grants and the views that people built on it stay."""
     raw: Any = connection.connection.driver_connection
+    statements = file.read_text()
     try:
         with raw.transaction():
-            raw.execute(file.read_text())
+            raw.execute(statements)
     except psycopg.errors.InvalidTableDefinition:
         raw.execute(f"DROP VIEW {file.stem}")
-        raw.execute(file.read_text())
+        raw.execute(statements)
 
 
-def _partitions(connection: Connection, table: str) -> list[str]:
-    query = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = CAST(:t AS regclass) ORDER BY 1"
-    return list(connection.scalars(text(query), {"t": table}))
+def _existing_roles(connection: Connection) -> list[str]:
+    query = text("SELECT rolname FROM pg_roles WHERE rolname = ANY(:roles) ORDER BY 1")
+    return list(connection.scalars(query, {"roles": list(ROLES)}))
 
 
-def _make_partition(connection: Connection, table: str, month: date) -> str | None:
-    """The new partition's name, or None where it stands already."""
-    name = f"{table}_{month:%Y%m}"
-    if name in _partitions(connection, table):
-        return None
-    low, high = (f"'{day} 00:00:00+00'" for day in (month, _months_later(month, 1)))
-    for statement in (
-        f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)",
-        f"WITH moved AS (DELETE FROM {table}_default WHERE decided_at >= {low} AND decided_at < {high} RETURNING *)"
-        f" INSERT INTO {name} SELECT * FROM moved",
-        f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({low}) TO ({high})",
-    ):
-        connection.exec_driver_sql(statement)
-    return name
+def _make_roles(connection: Connection) -> list[str]:
+    """Make the roles that are missing, without passwords; notes."""
+    existing = _existing_roles(connection)
+    statements = [f"CREATE ROLE {role} {login}" for role, login in ROLES.items() if role not in existing]
+    if OWNER not in existing:
+        statements.append(f"GRANT {OWNER} TO CURRENT_USER")
+    return _permitted(connection, statements)
 
 
-def _delete_before(connection: Connection, table: str, moment: str, day: date) -> int:
-    """In small steps, each within the statement time-out."""
-    statement = text(
-        f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table}"
-        f" WHERE {moment} < CAST(:day AS timestamp) AT TIME ZONE 'UTC' LIMIT {ROWS_AT_ONCE}))"
-    )
-    deleted = 0
-    while step := connection.execute(statement, {"day": day}).rowcount:
-        deleted += step
-    return deleted
-
-
-def _months_later(month: date, count: int) -> date:
-    years, index = divmod(month.month - 1 + count, 12)
-    return date(month.year + years, index + 1, 1)
-
-
-def _existing(connection: Connection) -> set[str]:
-    return set(connection.scalars(text("SELECT rolname FROM pg_roles WHERE rolname = ANY(:roles)"), {"roles": [*ROLES]}))
-
-
-def _roles(connection: Connection) -> list[str]:
-    """Make the roles that are missing."""
-    missing = [role for role in ROLES if role not in _existing(connection)]
-    notes = [_permitted(connection, f"CREATE ROLE {role} {ROLES[role]}") for role in missing]
-    if OWNER in missing:
-        notes.append(_permitted(connection, f"GRANT {OWNER} TO CURRENT_USER"))
-    return [note for note in notes if note]
-
-
-def _grants(connection: Connection) -> list[str]:
-    """Owner, writer and reader get what they need, and the reader its limits."""
-    base, schema = connection.execute(text("SELECT quote_ident(current_database()), quote_ident(current_schema())")).one()
-    tables, views = ", ".join(METADATA.tables), ", ".join(view.stem for view in VIEWS)
+def _grant(connection: Connection) -> list[str]:
+    """Give owner, writer and reader what they need, and the reader its limits; notes."""
+    base, schema = connection.execute(
+        text("SELECT quote_ident(current_database()), quote_ident(current_schema())")
+    ).one()
+    tables, views = ", ".join(METADATA.tables), ", ".join(VIEWS)
     wanted = {
-        OWNER: [
-            f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {OWNER}",
-            *(f"ALTER TABLE {name} OWNER TO {OWNER}" for name in _mine(connection)),
-        ],
         WRITER: [
             f"GRANT CONNECT, TEMPORARY ON DATABASE {base} TO {WRITER}",
             f"GRANT USAGE ON SCHEMA {schema} TO {WRITER}",
@@ -227,7 +169,64 @@ def _grants(connection: Connection) -> list[str]:
             f"ALTER ROLE {READER} IN DATABASE {base} SET statement_timeout = '30s'",
         ],
     }
+    existing = _existing_roles(connection)
+    notes = _permitted(connection, [s for role in wanted if role in existing for s in wanted[role]])
+    if OWNER not in existing:
+        return notes
+    if not connection.scalar(text("SELECT pg_has_role(current_user, :owner, 'MEMBER')"), {"owner": OWNER}):
+        user = connection.scalar(text("SELECT quote_ident(current_user)"))
+        return [
+            *notes,
+            f"{user} is not a member of {OWNER} and keeps the tables; as a superuser: GRANT {OWNER} TO {user};",
+        ]
+    # The owner comes last: what this user gave away it could not grant any more.
+    gifts = [f"ALTER TABLE {name} OWNER TO {OWNER}" for name in _owned_by_this_user(connection)]
+    return notes + _permitted(connection, [f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {OWNER}", *gifts])
+
+
+def _permitted(connection: Connection, statements: list[str]) -> list[str]:
+    """Run what this user may; a note for each statement that somebody else has to."""
     notes = []
-    for role in [role for role in wanted if role in _existing(connection)]:
-        notes += [_permitted(connection, statement) for statement in wanted[role]]
-    return [note for note in notes if note]
+    for statement in statements:
+        try:
+            with connection.begin_nested():
+                connection.exec_driver_sql(statement)
+        except DBAPIError as error:
+            if isinstance(error.orig, psycopg.errors.DuplicateObject | psycopg.errors.UniqueViolation):
+                continue  # Another database's upgrade made the role in the same moment.
+            if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+                raise
+            notes.append(f"not permitted to this user; as a superuser: {statement};")
+    return notes
+
+
+def _owned_by_this_user(connection: Connection) -> list[str]:
+    ours = ["alembic_version", *METADATA.tables, *VIEWS]
+    ours += [name for table in PARTITIONED for name in partitions(connection, table)]
+    query = (
+        "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner"
+        " WHERE c.oid = ANY(SELECT to_regclass(name)::oid FROM unnest(CAST(:ours AS text[])) AS name)"
+        " AND r.rolname = current_user ORDER BY 1"
+    )
+    return list(connection.scalars(text(query), {"ours": ours}))
+
+
+def _view_problems(connection: Connection) -> list[str]:
+    query = text("SELECT name FROM unnest(CAST(:views AS text[])) AS name WHERE to_regclass(name) IS NULL")
+    return [f"view {name} is missing; {NEXT}" for name in connection.scalars(query, {"views": list(VIEWS)})]
+
+
+def _role_problems(connection: Connection) -> list[str]:
+    """Roles that are missing or may not do their work."""
+    existing = _existing_roles(connection)
+    problems = [
+        f"role {role} is missing; as a superuser: CREATE ROLE {role} {login}; then {NEXT}"
+        for role, login in ROLES.items()
+        if role not in existing
+    ]
+    needed = [(READER, view, "SELECT") for view in VIEWS] + [(WRITER, table, "INSERT") for table in METADATA.tables]
+    for role, name, right in needed:
+        may = text("SELECT has_table_privilege(:role, :name, :right)")
+        if role in existing and not connection.scalar(may, {"role": role, "name": name, "right": right}):
+            problems.append(f"role {role} may not {right} on {name}; {NEXT} as the owner of the tables")
+    return problems

@@ -13,33 +13,37 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import ColumnElement, Connection, Engine, Insert, Table, Text, column, create_engine, func, select
-from sqlalchemy import table as plain_table
-from sqlalchemy import text, tuple_
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Executable,
+    Table,
+    TableClause,
+    Text,
+    create_engine,
+    func,
+    select,
+    text,
+    tuple_,
+)
+from sqlalchemy import column as named
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from classifiers.records import Advice, Feedback, Outcome, Verdict
-from services.store_rows import (
-    Row,
-    advice_row,
-    attempt_row,
-    evidence_rows,
-    feedback_row,
-    outcome_row,
-    storable,
-    verdict_row,
-)
+from services import store_rows as of
+from services.store_rows import Row
 from services.store_tables import (
     ADVICE,
     ATTEMPTS,
     EVIDENCE,
     FEEDBACK,
     OUTCOMES,
-    RECORDED_AT,
     VERDICT_REVISIONS,
     VERDICTS,
+    WRITTEN,
 )
 
 Record = Verdict | Advice | Outcome | Feedback
@@ -120,14 +124,14 @@ class Store:
 
     def _commit(self, records: Sequence[Record]) -> None:
         try:
-            clean = [storable(record) for record in records]
+            clean = [of.storable(record) for record in records]
             with self._engine.begin() as connection:
                 connection.execute(GUARDS)
                 _write_verdicts(connection, [r for r in clean if isinstance(r, Verdict)])
-                _merge(connection, ADVICE, [advice_row(r) for r in clean if isinstance(r, Advice)])
-                _merge(connection, OUTCOMES, [outcome_row(r) for r in clean if isinstance(r, Outcome)])
-                _merge(connection, FEEDBACK, [feedback_row(r) for r in clean if isinstance(r, Feedback)])
-        except (DBAPIError, psycopg.Error) as error:
+                _merge(connection, ADVICE, [of.advice_row(r) for r in clean if isinstance(r, Advice)])
+                _merge(connection, OUTCOMES, [of.outcome_row(r) for r in clean if isinstance(r, Outcome)])
+                _merge(connection, FEEDBACK, [of.feedback_row(r) for r in clean if isinstance(r, Feedback)])
+        except (SQLAlchemyError, psycopg.Error) as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             if _is_of_a_record(cause):
                 raise _Refused(_first_line(cause)) from None
@@ -139,17 +143,21 @@ class Store:
 
 def engine(dsn: str) -> Engine:
     """Connections to `dsn`, in any form that libpq reads.  Raises ValueError, without the DSN's secrets."""
+    plain = dsn.replace("postgresql+psycopg://", "postgresql://", 1)
     try:
-        options = {**PATIENCE, **conninfo_to_dict(dsn.replace("postgresql+psycopg://", "postgresql://", 1))}
+        given = conninfo_to_dict(plain)
     except psycopg.ProgrammingError:
-        raise ValueError("can't read the DSN of Postgres; its form is postgresql://user:password@host:port/db") from None
-    return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(**options), pool_pre_ping=True)
+        raise ValueError(
+            "can't read the DSN of Postgres; its form is postgresql://user:password@host:port/db"
+        ) from None
+    target = make_conninfo(plain, **{name: value for name, value in PATIENCE.items() if name not in given})
+    return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(target), pool_pre_ping=True)
 
 
 def _write_verdicts(connection: Connection, verdicts: Sequence[Verdict]) -> None:
     """The newest revision makes the attempt's row, verdict and evidence; the history takes every revision."""
-    rows = [verdict_row(verdict) for verdict in verdicts]
-    _merge(connection, ATTEMPTS, [attempt_row(verdict) for verdict in verdicts])
+    rows = [of.verdict_row(verdict) for verdict in verdicts]
+    _merge(connection, ATTEMPTS, [of.attempt_row(verdict) for verdict in verdicts])
     decided = {id(row) for row in _merge(connection, VERDICTS, rows)}
     _merge(connection, VERDICT_REVISIONS, rows)
     if not decided:
@@ -161,19 +169,19 @@ def _write_verdicts(connection: Connection, verdicts: Sequence[Verdict]) -> None
         "attempts": [v.attempt for v in newest],
     }
     connection.execute(OLD_EVIDENCE, keys)
-    _copy(connection, EVIDENCE.name, _columns(EVIDENCE), (row for v in newest for row in evidence_rows(v)))
+    _copy(connection, EVIDENCE.name, WRITTEN[EVIDENCE], (row for v in newest for row in of.evidence_rows(v)))
 
 
 def _merge(connection: Connection, table: Table, rows: Iterable[Row]) -> list[Row]:
     """Insert rows, and replace those that are older; the rows that changed the table."""
     newest: dict[tuple[Any, ...], Row] = {}
+    names = [c.name for c in table.primary_key]
     for row in rows:
-        key = tuple(row[c.name] for c in table.primary_key)
+        key = tuple(row[name] for name in names)
         if key not in newest or _age(table, row) > _age(table, newest[key]):
             newest[key] = row
     if not newest:
         return []
-    columns = _columns(table)
     incoming = f"incoming_{table.name}"
     connection.execute(
         text(
@@ -182,22 +190,22 @@ def _merge(connection: Connection, table: Table, rows: Iterable[Row]) -> list[Ro
         )
     )
     # In the order of keys, so that two writers wait for each other and never lock up.
-    _copy(connection, incoming, columns, (newest[key] for key in sorted(newest)))
-    changed = connection.execute(_merging(table, incoming, columns))
+    _copy(connection, incoming, WRITTEN[table], (newest[key] for key in sorted(newest)))
+    changed = connection.execute(_merging(table, incoming))
     return [newest[tuple(key)] for key in changed]
 
 
-def _merging(table: Table, incoming: str, columns: Sequence[str]) -> Insert:
+def _merging(table: Table, incoming: str) -> Executable:
     """INSERT ... SELECT ... ON CONFLICT for one table, returning the keys of the rows it changed."""
-    source = plain_table(incoming, *map(column, columns))
-    statement = insert(table).from_select(list(columns), select(source))
+    source = TableClause(incoming, *map(named, WRITTEN[table]))
+    statement = insert(table).from_select(list(WRITTEN[table]), select(source))
     keys = list(table.primary_key)
     if not NEWER[table]:
         return statement.on_conflict_do_nothing(index_elements=keys).returning(*keys)
     fresh = statement.excluded
     return statement.on_conflict_do_update(
         index_elements=keys,
-        set_={name: fresh[name] for name in columns if name not in table.primary_key},
+        set_={name: fresh[name] for name in WRITTEN[table] if name not in table.primary_key},
         where=_order(table, fresh) > _order(table, table.c),
     ).returning(*keys)
 
@@ -215,10 +223,6 @@ def _sortable(value: ColumnElement[Any], *, nullable: bool) -> ColumnElement[Any
 
 def _age(table: Table, row: Row) -> tuple[tuple[bool, Any], ...]:
     return tuple((row[name] is not None, row[name]) for name in NEWER[table])
-
-
-def _columns(table: Table) -> list[str]:
-    return [c.name for c in table.columns if c.name != RECORDED_AT]
 
 
 def _copy(connection: Connection, target: str, columns: Sequence[str], rows: Iterable[Row]) -> None:

@@ -15,10 +15,11 @@ import msgspec
 from sqlalchemy import Table
 
 from classifiers.records import Advice, Feedback, Outcome, Verdict
-from services.store_tables import ADVICE, ATTEMPTS, EVIDENCE, FEEDBACK, OUTCOMES, RECORDED_AT, VERDICT_REVISIONS
+from services.store_tables import ADVICE, ATTEMPTS, EVIDENCE, FEEDBACK, OUTCOMES, VERDICT_REVISIONS, WRITTEN
 
 Row = dict[str, Any]
 R = TypeVar("R", bound=msgspec.Struct)
+AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
 
 
 def storable(record: R) -> R:
@@ -48,12 +49,12 @@ def attempt_row(verdict: Verdict) -> Row:
 
 def evidence_rows(verdict: Verdict) -> Iterator[Row]:
     """The rows of `evidence`: the ranking line by line, place 1 first; only the deciding signature's version is known."""
-    winner = verdict.signature
+    winner, key = verdict.signature, _key(verdict)
     for place, line in enumerate(verdict.ranking, 1):
         yield _row(
             EVIDENCE,
             line,
-            **_key(verdict),
+            **key,
             place=place,
             signature_id=line.signature,
             signature_version=winner.version if winner and winner.id == line.signature else None,
@@ -115,19 +116,18 @@ def _signature(record: Verdict | Advice) -> Row:
 
 def _row(table: Table, record: msgspec.Struct, **given: Any) -> Row:
     """A value for every column: the given one, or the record's field of that name."""
-    names = (column.name for column in table.columns if column.name != RECORDED_AT)
-    return {name: given[name] if name in given else _plain(getattr(record, name)) for name in names}
+    return {name: given[name] if name in given else _plain(getattr(record, name)) for name in WRITTEN[table]}
 
 
 def _plain(value: Any) -> Any:
     """A field as COPY takes it: enums by value, tuples of text as arrays, structures as JSON."""
+    if type(value) in AS_THEY_ARE:
+        return value
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple) and all(isinstance(part, str) for part in value):
         return list(value)
-    if isinstance(value, dict | tuple | msgspec.Struct):
-        return msgspec.json.encode(value).decode()
-    return value
+    return msgspec.json.encode(value).decode()
 
 
 def _cleaned(value: Any) -> Any:

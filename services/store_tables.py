@@ -193,3 +193,6 @@ FEEDBACK = Table(
     recorded(),
     Index("feedback_job", "cluster", "job_id", "attempt"),
 )
+
+WRITTEN = {table: tuple(c.name for c in table.columns if c.name != RECORDED_AT) for table in METADATA.sorted_tables}
+"""The columns that a row gives, by table."""

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifiers.lines import MAX_CHARS
-from classifiers.matching import OFFENCES, Matcher, best_time, literal_length, loosened
+from classifiers.matching import OFFENCES, Matcher, best_time
+from classifiers.patterns import literal_length, loosened
 from classifiers.records import AttemptFacts, Role, Stream
 
 GENERIC = signature_yaml("generic", pattern="'^ValueError: '", match="['ValueError: x']")

@@ -22,7 +22,9 @@ Folder = Annotated[Path, typer.Option(help="Where data, logs and stack.json stan
 @app.command()
 def up(
     folder: Folder = stacks.FOLDER,
-    agents: Annotated[bool, typer.Option("--agents", help="Also make topics and tables, and leave all agents running.")] = False,
+    agents: Annotated[
+        bool, typer.Option("--agents", help="Also make topics and tables, and leave all agents running.")
+    ] = False,
     kafka_port: Annotated[int | None, typer.Option(help="Kafka's port; any free one unless given.")] = None,
 ) -> None:
     """Start the stack and leave it running; prints what to export.
@@ -64,7 +66,9 @@ def down(folder: Folder = stacks.FOLDER) -> None:
 
 
 @app.command()
-def status(folder: Folder = stacks.FOLDER, json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False) -> None:
+def status(
+    folder: Folder = stacks.FOLDER, json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False
+) -> None:
     """Say what runs; exit status 1 where nothing does.
 
     Example: exitsign stack status
@@ -73,7 +77,13 @@ def status(folder: Folder = stacks.FOLDER, json: Annotated[bool, typer.Option("-
     if json:
         print_json(found)
     else:
-        OUT.print(f"{found['state']}: Kafka {found['kafka_version']} at {found['kafka'] or '-'}, Postgres at {found['postgres'] or '-'}", soft_wrap=True)
+        OUT.print(
+            f"{found['state']}: Kafka {found['kafka_version']} at {found['kafka'] or '-'}, Postgres at {found['postgres'] or '-'}",
+            soft_wrap=True,
+        )
         for process in found["processes"]:
-            OUT.print(f"  {process['name']} pid {process['pid']} {'runs' if process['alive'] else 'is dead'}, log {process['log']}", soft_wrap=True)
+            OUT.print(
+                f"  {process['name']} pid {process['pid']} {'runs' if process['alive'] else 'is dead'}, log {process['log']}",
+                soft_wrap=True,
+            )
     sys.exit(0 if found["state"] == "running" else 1)

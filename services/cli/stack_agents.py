@@ -21,7 +21,12 @@ def start_agents(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
         with (folder / "agents.log").open("ab") as log:
             command = [sys.executable, "-m", "services.cli", "run", "all"]
             process = subprocess.Popen(
-                command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         pid = process.pid
         _pid_file(folder).write_text(str(pid))
