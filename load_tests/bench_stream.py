@@ -44,7 +44,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder, Stack(Path(folder)) as stack:
         asyncio.run(_fill(stack.bootstrap, options.records))
-        counts = {"plain": options.plain_records}
+        counts = {"plain": options.plain_records, "plain-idle": min(options.records, 100_000)}
         found = {name: _measure(name, stack.bootstrap, counts.get(name, options.records)) for name in READERS}
     _report(options, found)
 
@@ -225,7 +225,11 @@ def _read_getmany(options: argparse.Namespace) -> None:
     async def read() -> None:
         meter = Meter(options.records)
         consumer = AIOKafkaConsumer(
-            TOPIC, bootstrap_servers=options.kafka, auto_offset_reset="earliest", group_id="bench-getmany"
+            TOPIC,
+            bootstrap_servers=options.kafka,
+            auto_offset_reset="earliest",
+            group_id="bench-getmany",
+            max_poll_records=10_000,  # As ours.
         )
         await consumer.start()
         while True:

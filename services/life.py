@@ -7,6 +7,7 @@ Rule: a worker that lags and shows no sign of life ends itself; so does one that
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -95,6 +96,8 @@ def run(
     """
     app.life.on_assigned += [on_assigned] if on_assigned else []
     app.life.on_revoked += [on_revoked] if on_revoked else []
+    gc.collect()
+    gc.freeze()  # Catalog and libraries stay: walking them again and again cost a fifth of the transport's speed.
     return asyncio.run(_serve(app, on_started, deadline_s, watchdog_s))
 
 
@@ -126,6 +129,7 @@ async def _first(work: Awaitable[Any], stop: asyncio.Future[Any]) -> bool:
 
 
 async def _finish(app: Any, deadline_s: float) -> int:
+    """The batch in work gets two fifths of the time, the last commit one, Faust's own end the rest."""
     life: Life = app.life
     life.stopping = True
     if app._consumer is None:

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from classifiers.catalog import Catalog, gather, read_catalog
-from classifiers.checks import Locked, overlaps, read_lock, write_lock
-from classifiers.checks import check as check_catalog
+from classifiers.catalog import Catalog, gather
+from classifiers.checks import Examined, Finding, examine
+from classifiers.lock import against_lock, write_lock
 from classifiers.signature import SignatureError
-from services.cli.common import ERR, OUT, fail, one_line_errors, settings
-from services.signature_files import folder_of, read_texts
+from services.cli import (
+    signatures_bless,
+    signatures_diff,
+    signatures_new,
+    signatures_promote,
+    signatures_stats,
+    signatures_try,
+)
+from services.cli.common import ERR, OUT, one_line_errors, print_json
+from services.cli.signatures_folder import LOCK, Folder, catalog_of, chosen_folder, read_lock_of, replace_text
+from services.signature_files import read_texts
 
-LOCK = "versions.lock"
 app = typer.Typer(no_args_is_help=True, help="Check, try, draft, compare and promote signatures.")
-Folder = Annotated[
-    Path | None,
-    typer.Option("--folder", help="Folder of signature files (default: EXITSIGN_SIGNATURES, or the packaged one)."),
-]
-
-
-def chosen_folder(folder: Path | None) -> Path:
-    """The folder that the option names, or the setting's."""
-    return folder if folder is not None else folder_of(settings().signatures)
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a finding.")]
 
 
 @app.command()
 def check(
     folder: Folder = None,
-    overlap: Annotated[
-        bool, typer.Option("--overlaps", help="Also list examples on which another label wins.")
-    ] = False,
+    overlaps: Annotated[bool, typer.Option(help="List examples on which another label wins.")] = True,
+    json: AsJson = False,
 ) -> None:
     """Find what is wrong with the signature files; exit status 1 where anything is.
 
@@ -44,17 +42,14 @@ def check(
         problems: list[SignatureError] = []
         catalog = gather(read_texts(where), problems)
         locked = read_lock_of(where)
-    for problem in problems:
-        OUT.print(str(problem), markup=False, soft_wrap=True)
+    unreadable = [Finding(p.place.file, p.place.line, p.subject, p.problem) for p in problems]
     if catalog is None or problems:
+        _tell(unreadable, json)
         sys.exit(1)
-    findings = check_catalog(catalog, locked)
-    shown = [*findings, *(overlaps(catalog) if overlap else [])]
-    for finding in shown:
-        OUT.print(str(finding), markup=False, soft_wrap=True)
-    errors = sum(f.error for f in findings)
-    _count(catalog, errors, len(shown) - errors)
-    sys.exit(1 if errors else 0)
+    found = examine(catalog, locked)
+    _tell([*found.findings, *(found.stolen if overlaps else [])], json)
+    _count(catalog, found)
+    sys.exit(1 if any(f.error for f in found.findings) else 0)
 
 
 @app.command()
@@ -65,26 +60,35 @@ def lock(folder: Folder = None) -> None:
     """
     with one_line_errors():
         where = chosen_folder(folder)
-        catalog = read_catalog(read_texts(where))
+        catalog = catalog_of(where)
         locked = read_lock_of(where)
-        bad = [f for f in check_catalog(catalog, locked) if "version" in f.problem and f.error]
+    known = [s for s in catalog.signatures if s.id in locked]
+    bad = [Finding(s.place.file, s.place.line, s.id, p) for s in known for p in against_lock(s, locked[s.id])]
     if bad:
-        for finding in bad:
-            OUT.print(str(finding), markup=False, soft_wrap=True)
+        _tell(bad, as_json=False)
         sys.exit(1)
-    (where / LOCK).write_text(write_lock(catalog, locked))
-    OUT.print(f"{where / LOCK}: {len(catalog.signatures)} signatures locked")
+    replace_text(where / LOCK, write_lock(catalog, locked))
+    OUT.print(f"{where / LOCK}: {len(catalog.signatures)} signatures locked", soft_wrap=True)
 
 
-def read_lock_of(folder: Path) -> dict[str, Locked]:
-    """The folder's lock; empty where there is none yet."""
-    path = folder / LOCK
-    try:
-        return read_lock(path.read_text()) if path.exists() else {}
-    except ValueError as error:
-        fail(f"{path.parent}/{error}; write it anew with `exitsign signatures lock`", 1)
+app.command("try")(signatures_try.run)
+app.command("new")(signatures_new.run)
+app.command("diff")(signatures_diff.run)
+app.command("stats")(signatures_stats.run)
+app.command("promote")(signatures_promote.run)
+app.command("bless")(signatures_bless.run)
 
 
-def _count(catalog: Catalog, errors: int, warnings: int) -> None:
+def _tell(findings: list[Finding], as_json: bool) -> None:
+    for finding in findings:
+        if as_json:
+            print_json(finding)
+        else:
+            OUT.print(str(finding), markup=False, soft_wrap=True)
+
+
+def _count(catalog: Catalog, found: Examined) -> None:
     labels = len({s.label for s in catalog.active if s.label})
+    errors = sum(f.error for f in found.findings)
+    warnings = len(found.findings) - errors + len(found.stolen)
     ERR.print(f"{len(catalog.signatures)} signatures, {labels} labels, {errors} errors, {warnings} warnings")

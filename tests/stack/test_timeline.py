@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from stack.service_kit import (
@@ -26,6 +26,7 @@ from stack.service_kit import (
     play,
     running,
     started,
+    until,
     want_between,
 )
 
@@ -89,7 +90,7 @@ def test_a_preemption_told_late_revises(service: Service, job: str) -> None:
 
     assert first.body["advice_id"] != second.body["advice_id"]
     assert not second.body["counts_toward_budget"]
-    assert ["job_preempted"] == [row["label"] for row in service.rows(job)] or service.row(job, label="job_preempted")
+    assert (2, True) == (service.row(job, label="job_preempted")["revision"], service.row(job)["retry"])
 
 
 def test_everything_delivered_twice_changes_nothing(service: Service, job: str) -> None:
@@ -106,16 +107,109 @@ def test_everything_delivered_twice_changes_nothing(service: Service, job: str) 
 
 
 def test_attempts_are_numbered_in_the_order_of_their_starts(service: Service, job: str) -> None:
-    """The second attempt's records come first, its end before its start; each line goes to its own attempt."""
-    begun = 1_000.0
-    first, second = play(
+    """The second attempt is announced first and ends first; each line goes to its own attempt, and so does the advice."""
+    now = time.time()
+    second, first = play(
         service,
-        at(0.0, ended(job, attempt=2), log(job, MISSING, attempt=2), log(job, MPI, attempt=1)),
-        at(0.0, started(job, attempt=2), started(job, attempt=1, started_at=_ago(begun)), ended(job, attempt=1, ended_at=_ago(10))),
-        want_between(0.0, 25.0, advice(job, label="mpi_error", attempt_ref={"attempt": 1})),
-        want_between(0.0, 25.0, advice(job, label="incorrect_inputs", attempt_ref={"attempt": 2})),
+        at(0.0, started(job, attempt=2, started_at=now - 60), started(job, attempt=1, started_at=now - 300)),
+        at(0.1, log(job, MISSING, attempt=2), log(job, MPI, attempt=1), ended(job, attempt=2)),
+        at(1.5, ended(job, attempt=1, ended_at=now - 100)),
+        want_between(0.1, 20.0, advice(job, label="incorrect_inputs", attempt=2, attempt_ref={"attempt": 2})),
+        want_between(1.5, 20.0, advice(job, label="mpi_error", attempt=1, attempt_ref={"attempt": 1})),
     )
     service.settle()
 
-    assert ["mpi_error", "incorrect_inputs"] == [row["label"] for row in service.rows(job)]
-    assert {first.body["attempt"], second.body["attempt"]} == {1, 2}
+    assert [(1, "mpi_error"), (2, "incorrect_inputs")] == [(row["attempt"], row["label"]) for row in service.rows(job)]
+    assert (first.body["retry"], second.body["retry"]) == (True, False)
+
+
+def test_the_same_failure_again_spends_the_budget(service: Service, job: str) -> None:
+    """The third MPI error of a job with a budget of two retries earns no further one."""
+    told = []
+    for attempt in (1, 2, 3):
+        told += play(
+            service,
+            at(0.0, started(job, attempt), log(job, MPI, attempt=attempt), ended(job, attempt=attempt)),
+            want_between(0.0, 20.0, advice(job, attempt=attempt, label="mpi_error")),
+        )
+
+    assert [(2, True), (1, True), (0, False)] == [(t.body["attempts_left"], t.body["retry"]) for t in told]
+    assert [30, 60, 0] == [t.body["after_s"] for t in told]
+
+
+def test_an_attempt_that_ended_well_gets_no_advice_whatever_it_printed(service: Service, job: str) -> None:
+    """COMPLETED is the scheduler's word; out-of-memory lines that a program survived are no failure."""
+    after = f"{job}-after"
+    play(
+        service,
+        at(0.0, started(job), log(job, f"{CUDA_OOM}\n{NCCL}\n{MISSING}"), ended(job, "COMPLETED")),
+        at(1.0, started(after), log(after, MISSING), ended(after)),
+        want_between(1.0, 20.0, advice(after, label="incorrect_inputs")),
+    )
+    service.settle()
+
+    assert ([], []) == (service.told(job), service.rows(job))
+
+
+def test_advice_goes_on_while_postgres_is_down(service: Service, job: str) -> None:
+    """The database is killed: advice comes as ever, and the labels arrive when it is back."""
+    service.stack.postgres.kill()
+    try:
+        play(
+            service,
+            at(0.0, started(job), log(job, CUDA_OOM), ended(job)),
+            want_between(0.0, 15.0, advice(job, label="gpu_oom")),
+        )
+        recorder = service.agents["recorder"]
+        until(lambda: recorder.metric("exitsign_store_outages_total") > 0, 15, "the recorder waits for Postgres")
+    finally:
+        service.stack.postgres.restart()
+
+    assert ("gpu_oom", False) == (service.row(job)["label"], service.row(job)["retry"])
+
+
+def test_advice_is_a_cloud_event_of_version_1(service: Service, job: str) -> None:
+    """Headers and body are what CONTRACTS promises to schedulers: every field, and no word outside its list."""
+    (told,) = play(
+        service,
+        at(0.0, started(job), log(job, f"{HEALTHY.format(1)}\n{CUDA_OOM}"), ended(job)),
+        want_between(0.0, 20.0, advice(job)),
+    )
+    body = told.body
+
+    assert {
+        "ce_specversion": "1.0",
+        "ce_id": body["advice_id"],
+        "ce_source": "exitsign/attributor",
+        "ce_type": "exitsign.advice.v1",
+        "ce_time": body["issued_at"],
+        "ce_subject": f"default/{job}/1",
+        "content-type": "application/json",
+    } == told.headers
+    assert (f"default/{job}", FIELDS) == (told.key, set(body))
+    assert uuid.UUID(body["advice_id"]).version == 5
+    assert {"attempt": 1} == body["attempt_ref"]
+    assert ("demo", "default", 1) == (body["scheduler"], body["cluster"], body["attempt"])
+    assert {"id": "cuda-oom", "version": 1} == body["signature"]
+    assert {"gpu_memory_bytes", "memory_bytes", "time_s"} == set(body["resources"])
+    assert int((79.15 + 2) * 2**30) == pytest.approx(body["resources"]["gpu_memory_bytes"], rel=1e-6)
+    closed = {"action": Action, "owner": Owner, "source": Source, "coverage": Coverage, "mode": Mode}
+    assert all(body[name] in set(words) for name, words in closed.items())
+    assert {"text", "stream", "rank", "node", "topic", "partition", "offset", "time"} == set(body["evidence"])
+    assert (CUDA_OOM, LOGS) == (body["evidence"]["text"], body["evidence"]["topic"])
+    assert body["evidence"]["stream"] in set(Stream)
+    issued, expires = (datetime.fromisoformat(body[name]) for name in ("issued_at", "expires_at"))
+    assert 3600 == (expires - issued).total_seconds()
+
+
+def test_the_evidence_of_advice_can_be_found_in_its_topic(service: Service, job: str) -> None:
+    """Topic, partition and offset name the very record that held the line."""
+    (told,) = play(
+        service,
+        at(0.0, started(job), log(job, CUDA_OOM), ended(job)),
+        want_between(0.0, 20.0, advice(job)),
+    )
+    place = told.body["evidence"]
+    found = [r for r in service.records(place["topic"]) if (r.partition, r.offset) == (place["partition"], place["offset"])]
+
+    assert [CUDA_OOM.encode()] == [r.value for r in found]
