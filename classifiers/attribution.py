@@ -5,7 +5,8 @@ launcher's summary, the scheduler's exit code.  The root cause is the evidence t
 
 1.  A recovery line cancels what it clears, where that came before it.
 2.  Evidence is a *symptom* where other evidence explains it:
-    - its label is one that the other's label can cause (exit spec) and the other was seen no later;
+    - its label is one that the other's label can cause (exit spec) and the other was seen no later, or is an exit fact
+      (a scheduler tells a preemption after the signal that it sent);
     - it is a cascade or a summary and the other is a root that it does not itself cause;
     - it is implicit (a bare crash) and the other is explicit; a cascade explains it only when seen before it.
     Two that explain each other explain nothing: their order decides.
@@ -97,7 +98,7 @@ def explains(cause: Evidence, symptom: Evidence, spec: ExitSpec) -> bool:
     if cause is symptom or cause.signature == symptom.signature:
         return False
     before = not_after(cause, symptom)
-    if before and spec.explains(cause.label, symptom.label) and _can_cause(cause, symptom):
+    if (before or not _is_log(cause)) and spec.explains(cause.label, symptom.label) and _can_cause(cause, symptom):
         return True
     if cause.label == symptom.label:
         return STRENGTH[cause.role] < STRENGTH[symptom.role]

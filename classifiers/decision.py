@@ -201,7 +201,7 @@ def _worth(verdict: Verdict, old: Past | None, attempt: Attempt, clock: Clock, j
     """True where this verdict must be published: the first that can be said, a change, or the final one."""
     if old is None:
         settled = _passed(attempt, judge.timing.grace_s, clock.watermark)
-        rooted = bool(verdict.ranking) and verdict.ranking[0].role is Role.ROOT and verdict.source is Source.SIGNATURE
+        rooted = verdict.signature is not None and verdict.ranking[0].role is Role.ROOT
         return settled or rooted or verdict.label is None or _overdue(attempt, clock, judge)
     return verdict.final or (verdict.label, verdict.signature) != (old.label, old.signature)
 

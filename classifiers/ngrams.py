@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-BITS = 17
+BITS = 16
 CHARACTERS = (3, 4, 5)
+MAX_NAMES = 12
 _BASE = 0x9E3779B97F4A7C15
 _INVERSE = pow(_BASE, -1, 1 << 64)
 _MIX = np.uint64(0xD6E8FEB86659FD93)
@@ -30,27 +31,28 @@ _LETTERS[[*range(97, 123), *b"<>_", *range(128, 256), *range(48, 58)]] = True
 
 @dataclass(frozen=True, slots=True)
 class Grams:
-    """The n-grams of many texts: text number, column, first and last byte in `block`, and whether it is a word or pair."""
+    """The n-grams of many texts: text number, hash, first and last byte in `block`, and whether it is a word or pair."""
 
     texts: int
     row: NDArray[np.int64]
-    column: NDArray[np.int64]
+    hashes: NDArray[np.uint64]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     word: NDArray[np.bool_]
     block: bytes
 
+    def columns(self, bits: int = BITS) -> NDArray[np.int64]:
+        """The column of each n-gram in a table of 2**bits columns."""
+        return (self.hashes >> np.uint64(64 - bits)).astype(np.int64)
+
 
 def prepared(text: str) -> bytes:
     """Masked text as n-grams see it: CamelCase also split, small letters, a blank at both ends, no line feed."""
-    names = [name for name in text.split() if _CAMEL.search(name)]
-    split = " ".join(_CAMEL.sub(" ", name) for name in names[:12])
-    return f" {text} {split} ".replace("\n", " ").lower().encode("utf-8", "replace") if split else (
-        f" {text} ".replace("\n", " ").lower().encode("utf-8", "replace")
-    )
+    names = [_CAMEL.sub(" ", name) for name in text.split() if _CAMEL.search(name)]
+    return f" {text} {' '.join(names[:MAX_NAMES])} ".replace("\n", " ").lower().encode("utf-8", "replace")
 
 
-def grams(texts: Sequence[str], bits: int = BITS, characters: Sequence[int] = CHARACTERS, pairs: bool = True) -> Grams:
+def grams(texts: Sequence[str], characters: Sequence[int] = CHARACTERS) -> Grams:
     """All n-grams of masked texts: characters of the given lengths, words, and pairs of neighbouring words."""
     parts = [prepared(text) for text in texts]
     block = b"\n".join(parts)
@@ -63,7 +65,7 @@ def grams(texts: Sequence[str], bits: int = BITS, characters: Sequence[int] = CH
     row_of = breaks[:-1] if size else np.zeros(0, dtype=np.int64)
     windows = [_characters(size, breaks, n) for n in characters]
     words = _words(data)
-    two = _pairs(words, breaks) if pairs else (words[0][:0], words[1][:0])
+    two = _pairs(words, breaks)
     starts = np.concatenate([*(w[0] for w in windows), words[0], two[0]])
     ends = np.concatenate([*(w[1] for w in windows), words[1], two[1]])
     hashes = (prefix[ends] - prefix[starts]) * inverses[starts]
@@ -73,24 +75,25 @@ def grams(texts: Sequence[str], bits: int = BITS, characters: Sequence[int] = CH
     hashes[first_word : first_word + len(words[0])] ^= _WORD_SALT
     hashes[first_word + len(words[0]) :] ^= _PAIR_SALT
     hashes = (hashes ^ (hashes >> np.uint64(32))) * _MIX
-    column = (hashes >> np.uint64(64 - bits)).astype(np.int64)
-    return Grams(len(texts), row_of[starts], column, starts, ends, whole, block)
+    return Grams(len(texts), row_of[starts], hashes, starts, ends, whole, block)
 
 
 def _powers(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    if size > len(_CACHE[0]):
-        length = max(size, 2 * len(_CACHE[0]))
-        both = []
-        for base in (_BASE, _INVERSE):
-            steps = np.full(length, base, dtype=np.uint64)
-            steps[0] = 1
-            both.append(np.cumprod(steps, dtype=np.uint64))
-        _CACHE[:] = both
-    return _CACHE[0], _CACHE[1]
+    powers, inverses = _CACHE[0]
+    if size > len(powers):
+        powers, inverses = (_series(base, 2 * size) for base in (_BASE, _INVERSE))
+        _CACHE[0] = (powers, inverses)
+    return powers, inverses
 
 
-# Powers of the base and of its inverse modulo 2**64; replaced whole by longer ones, so that threads may share it.
-_CACHE: list[NDArray[np.uint64]] = [np.ones(1, dtype=np.uint64), np.ones(1, dtype=np.uint64)]
+def _series(base: int, length: int) -> NDArray[np.uint64]:
+    steps = np.full(length, base, dtype=np.uint64)
+    steps[0] = 1
+    return np.cumprod(steps, dtype=np.uint64)
+
+
+# Powers of the base and of its inverse modulo 2**64; the pair is replaced whole, so that threads may share it.
+_CACHE = [(_series(_BASE, 1 << 14), _series(_INVERSE, 1 << 14))]
 
 
 def _characters(size: int, breaks: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -146,8 +146,9 @@ def _stored(dsn: str, expected: int) -> list[Sequence[Any]]:
     with psycopg.connect(dsn, autocommit=True) as connection:
         while True:
             rows = connection.execute(FAILURES).fetchall()
-            if len(rows) >= expected or time.monotonic() > deadline:
-                return rows
+            complete = [row for row in rows if row[-1] is not None]
+            if len(complete) >= expected or time.monotonic() > deadline:
+                return complete
             time.sleep(0.2)
 
 

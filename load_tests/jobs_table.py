@@ -31,6 +31,14 @@ JOBS = (
     Job("late-service", ("network_error", None), "flaky_service.py"),
     Job("unknown-host", ("network_error",) * 4, "unknown_host.py"),
     Job("frightening-success", (None,), "frightening_success.py"),
+    # What needs GPUs or Hadoop is replayed from signatures/cases, line by line, in those programs' wording.
+    Job("gpu-memory", ("gpu_oom",), case="oom-on-one-rank-of-eight-seen-by-torchrun-and-srun", gpus=8),
+    Job("bad-gpu-index", ("gpu_invalid_memory_access",), case="device-side-assert-from-a-label-out-of-range"),
+    Job("hdfs-input", ("incorrect_inputs",), case="hdfs-input-folder-of-the-job-does-not-exist"),
+    Job("key-error-on-rank-3", ("semantic_error",), case="key-error-on-rank-3-and-nccl-timeouts-half-an-hour-later", gpus=8),
+    Job("nan-loss", ("arithmetic_error",), case="nan-loss-stops-the-run"),
+    Job("home-quota", ("disk_quota",), case="home-quota-exceeded-while-writing-a-checkpoint"),
+    Job("old-driver", ("cuda_failure",) * 3, case="driver-too-old-for-the-cuda-build-of-the-job"),
     Job("mpi-too-many-ranks", ("user_config",), "mpi_too_many.sh", needs="mpirun"),
     Job("mpi-unknown-host", ("network_error",) * 4, "mpi_unreachable_host.sh", needs="mpirun"),
 )

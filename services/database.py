@@ -141,10 +141,10 @@ def _existing_roles(connection: Connection) -> list[str]:
 def _make_roles(connection: Connection) -> list[str]:
     """Make the roles that are missing, without passwords; notes."""
     existing = _existing_roles(connection)
-    statements = [f"CREATE ROLE {role} {login}" for role, login in ROLES.items() if role not in existing]
-    if OWNER not in existing:
-        statements.append(f"GRANT {OWNER} TO CURRENT_USER")
-    return _permitted(connection, statements)
+    notes = _permitted(connection, [f"CREATE ROLE {role} {ROLES[role]}" for role in ROLES if role not in existing])
+    if OWNER in set(_existing_roles(connection)) - set(existing):
+        notes += _permitted(connection, [f"GRANT {OWNER} TO CURRENT_USER"])
+    return notes
 
 
 def _grant(connection: Connection) -> list[str]:
@@ -226,7 +226,7 @@ def _role_problems(connection: Connection) -> list[str]:
     ]
     needed = [(READER, view, "SELECT") for view in VIEWS] + [(WRITER, table, "INSERT") for table in METADATA.tables]
     for role, name, right in needed:
-        may = text("SELECT has_table_privilege(:role, :name, :right)")
-        if role in existing and not connection.scalar(may, {"role": role, "name": name, "right": right}):
+        may = text("SELECT has_table_privilege(:role, to_regclass(:name), :right)")  # NULL where it is missing.
+        if role in existing and connection.scalar(may, {"role": role, "name": name, "right": right}) is False:
             problems.append(f"role {role} may not {right} on {name}; {NEXT} as the owner of the tables")
     return problems

@@ -91,8 +91,8 @@ def run(
     """Run the app until SIGTERM or SIGINT: in the main thread, and last, for what lingers is ended at the deadline.
 
     Returns 0 after a clean end.  Leaves by os._exit with 75 where a batch was not done in time, 70 where the worker was
-    stuck or Faust gave up, 65 on a fatal exception.  Hooks are called on the event loop; `on_assigned` before the first
-    batch of the partitions, `on_revoked` after the last.
+    stuck or Faust gave up, 65 on a fatal exception.  Hooks are called on the event loop: `on_started` once the worker has
+    joined its group, `on_assigned` before the first batch of the partitions, `on_revoked` after the last.
     """
     app.life.on_assigned += [on_assigned] if on_assigned else []
     app.life.on_revoked += [on_revoked] if on_revoked else []
@@ -107,8 +107,10 @@ async def _serve(app: Any, on_started: Callable[[], None] | None, deadline_s: fl
     _end_on_signals(app, deadline_s)
     stop = asyncio.ensure_future(life.ending.wait())
     try:
-        if await _first(_topics_exist(app), stop) and await _first(app.start(), stop):
-            threading.Thread(target=_watch, args=(app, watchdog_s), name="watchdog", daemon=True).start()
+        if not await _first(_topics_exist(app), stop):
+            return life.status
+        threading.Thread(target=_watch, args=(app, watchdog_s), name="watchdog", daemon=True).start()
+        if await _first(app.start(), stop):
             if on_started:
                 on_started()
             if await _first(app._crashed.wait(), stop):

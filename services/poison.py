@@ -1,13 +1,14 @@
 """Dead letters: a record that can't be used goes aside with its reason, and too many of them stop the agent.
 
 Rule: a dead letter carries where it came from (x-original-*) and why (x-exception-message, exitsign-reason, exitsign-stage) in headers.
-Rule: its value is redacted and bounded; its key and its own headers stay.
+Rule: value and headers are redacted; value, key and headers are bounded, so that the topic takes every dead letter.
 Rule: past the limit the agent stops without acknowledging: a bad deploy must not drain a topic into the dead letters.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from classifiers.redaction import redact
@@ -16,6 +17,7 @@ from services.formats.base import RawRecord
 from services.produce import Message
 
 MAX_VALUE = 1024 * 1024
+MAX_KEY = MAX_HEADERS = 64 * 1024
 
 
 class TooMuchPoison(RuntimeError):
@@ -25,7 +27,7 @@ class TooMuchPoison(RuntimeError):
 def dead_letter(record: RawRecord, stage: str, reason: str, detail: str) -> Message:
     """The message for the poison topic."""
     headers = [
-        *((name, value) for name, value in record.headers if not name.startswith("x-original-")),
+        *_kept_headers(record),
         ("x-original-topic", record.topic.encode()),
         ("x-original-partition", str(record.partition).encode()),
         ("x-original-offset", str(record.offset).encode()),
@@ -34,11 +36,24 @@ def dead_letter(record: RawRecord, stage: str, reason: str, detail: str) -> Mess
         ("exitsign-reason", reason.encode()),
         ("exitsign-stage", stage.encode()),
     ]
-    value = record.value
-    if value is not None:
-        text = value[:MAX_VALUE].decode("utf-8", "surrogateescape")
-        value = redact(text).encode("utf-8", "surrogateescape")
-    return Message(topics.POISON, record.key, value, headers)
+    value = None if record.value is None else _redacted(record.value[:MAX_VALUE])
+    key = record.key if record.key is None or len(record.key) <= MAX_KEY else None
+    return Message(topics.POISON, key, value, headers)
+
+
+def _kept_headers(record: RawRecord) -> Iterator[tuple[str, bytes]]:
+    """The record's own headers, without secrets, as far as they fit."""
+    size = 0
+    for name, value in record.headers:
+        size += len(name) + len(value or b"")
+        if size <= MAX_HEADERS and not name.startswith("x-original-"):
+            # NB: redacted together with its name, which is what tells a secret.
+            prefix = f"{name}=".encode()
+            yield name, _redacted(prefix + (value or b"")).removeprefix(prefix)
+
+
+def _redacted(value: bytes) -> bytes:
+    return redact(value.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 @dataclass

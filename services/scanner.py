@@ -3,6 +3,7 @@
 Rule: a batch is acknowledged only when everything made of it is acknowledged by the broker.
 Rule: a record that can't be read becomes a dead letter; it never stops the batch.
 Rule: what leaves is redacted, and bounded per signature, job and batch: a 10,000-rank job is not a hot key.
+Rule: no scheduler event makes a message that our topics refuse: it would be tried again for ever.
 Rule: a tick never says more than what was acknowledged.
 """
 
@@ -14,9 +15,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
+
 from classifiers.attempt import KEPT
-from classifiers.matching import Matcher
+from classifiers.lines import MAX_CHARS
+from classifiers.matching import MAX_TEXT, Matcher
 from classifiers.records import Context, Evidence, JobEvent, LogLine, NodeEvent, Stream, Tick
+from classifiers.redaction import redact
 from services import metrics, topics, wire
 from services.formats import check_input, format_named
 from services.formats.base import Format, Input, Poison, RawRecord
@@ -28,18 +33,23 @@ from services.transport import Batch
 
 AGENT = "scanner"
 LOOK_BACK = 8
+MAX_NODES_CHARS = 100_000  # Of all node names of one event: 8,000 hosts or so; a job's state holds 64 events.
 P = TypeVar("P", Evidence, Context)
 
 
 @dataclass
 class Scanned:
-    """What one batch holds: job events, evidence, context, node evidence, and dead letters with their reasons."""
+    """What one batch holds: job events, evidence, context, node evidence, and dead letters with their reasons.
+
+    `truncated` counts lines of which head and tail were scanned.
+    """
 
     events: list[JobEvent] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
     context: list[Context] = field(default_factory=list)
     node_evidence: list[Evidence] = field(default_factory=list)
     dead: list[tuple[RawRecord, Poison]] = field(default_factory=list)
+    truncated: int = 0
 
 
 def input_table(settings: Settings) -> dict[str, tuple[Format, Input]]:
@@ -69,6 +79,7 @@ def scan(records: Iterable[RawRecord], form: Format, where: Input, matcher: Matc
                 _sort_in(read, found, lines)
         except Poison as poison:
             found.dead.append((record, poison))
+    found.truncated = sum(len(line.text) > MAX_CHARS for line in lines)
     hits: dict[int, set[int]] = defaultdict(set)
     for (index, _), candidates in matcher.hits([line.text.encode("utf-8", "replace") for line in lines]).items():
         hits[index] |= candidates
@@ -90,7 +101,7 @@ def _sort_in(read: LogLine | JobEvent | NodeEvent, found: Scanned, lines: list[L
     if isinstance(read, LogLine):
         lines.append(read)
     elif isinstance(read, JobEvent):
-        found.events.append(read)
+        found.events.append(_leaving(read))
         if read.message:
             lines.append(_line_of(read))
     else:
@@ -106,6 +117,22 @@ def _sort_in(read: LogLine | JobEvent | NodeEvent, found: Scanned, lines: list[L
                 time=read.time,
             )
         )
+
+
+def _leaving(event: JobEvent) -> JobEvent:
+    """A scheduler event as it may leave: free text redacted and bounded, node names up to MAX_NODES_CHARS."""
+    kept, size = 0, 0
+    for name in event.nodes:
+        size += len(name)
+        if size > MAX_NODES_CHARS:
+            break
+        kept += 1
+    return msgspec.structs.replace(
+        event,
+        reason=redact(event.reason)[:MAX_TEXT] if event.reason else event.reason,
+        message=redact(event.message)[:MAX_TEXT] if event.message else event.message,
+        nodes=event.nodes[:kept],
+    )
 
 
 def _line_of(event: JobEvent) -> LogLine:
@@ -195,6 +222,7 @@ class Scanner:
         metrics.RECORDS.labels(AGENT, batch.topic).inc(len(batch.records))
         for evidence in found.evidence:
             metrics.EVIDENCE.labels(evidence.signature).inc()
+        metrics.TRUNCATED.inc(found.truncated)
         metrics.CONTEXT.inc(len(found.context))
         metrics.CONTEXT_BYTES.inc(sum(len(c.text) for c in found.context))
         for signature, count in matcher.timeouts.items():

@@ -67,7 +67,7 @@ PATIENCE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
-GUARDS = text("SELECT set_config('lock_timeout', '10s', true), set_config('statement_timeout', '60s', true)")
+GUARDS = text("SELECT set_config('lock_timeout', '4s', true), set_config('statement_timeout', '60s', true)")
 OLD_EVIDENCE = text(
     "DELETE FROM evidence USING unnest(CAST(:clusters AS text[]), CAST(:jobs AS text[]), CAST(:attempts AS int[]))"
     " AS decided (cluster, job_id, attempt) WHERE evidence.cluster = decided.cluster"

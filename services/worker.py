@@ -137,14 +137,22 @@ def _consumer(app: App) -> Consumer:
 
 
 async def read_partition(bootstrap: str, topic: str, partition: int) -> AsyncIterator[Any]:
-    """The records of a partition from its beginning to its present end, outside of any group: compacted state."""
+    """The records of a partition from its beginning to its present end, outside of any group: compacted state.
+
+    Raises aiokafka's KafkaError where the brokers can't be reached.
+    """
     place = TopicPartition(topic, partition)
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, isolation_level="read_committed")
-    await consumer.start()
+    # NB: the beginning by auto_offset_reset: seek_to_beginning races with the reset to the end, which is the default.
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+    )
     try:
+        await consumer.start()
         consumer.assign([place])
         end = (await consumer.end_offsets([place]))[place]
-        await consumer.seek_to_beginning(place)
         while await consumer.position(place) < end:
             for record in (await consumer.getmany(place, timeout_ms=500)).get(place, ()):
                 if record.offset < end:

@@ -15,7 +15,7 @@ from rich.text import Text
 from classifiers.comparison import CatalogChange, Change, Move, compare, compare_catalogs, moves
 from classifiers.contest import usable_matcher
 from services.cli.common import OUT, one_line_errors, print_json
-from services.cli.signatures_folder import Folder, catalog_at, chosen_folder
+from services.cli.signatures_folder import Folder, catalog_at, chosen_folder, print_table
 from services.cli.signatures_history import read_history
 
 SHOWN_ATTEMPTS = 10
@@ -115,7 +115,7 @@ def _tell(page: _Page) -> None:
         table = Table("before", "after", "retry", "attempts", "GPU-hours")
         for move in page.moves:
             table.add_row(*map(Text, _cells(move)))
-        OUT.print(table)
+        print_table(table)
         for change in page.changes[:SHOWN_ATTEMPTS]:
             OUT.print(Text(f"  {change.attempt.log.id}: {_story(change)}", style="dim"), soft_wrap=True)
 

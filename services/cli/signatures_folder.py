@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from classifiers.catalog import Catalog, read_catalog
 from classifiers.lock import Locked, read_lock
-from services.cli.common import fail, settings
+from services.cli.common import OUT, fail, settings
 from services.signature_files import folder_of, read_texts
 
 LOCK = "versions.lock"
 GIT = "git:"
+MAX_WIDTH = 400
 Folder = Annotated[
     Path | None,
     typer.Option("--folder", help="Folder of signature files (default: EXITSIGN_SIGNATURES, or the packaged one)."),
@@ -56,6 +58,12 @@ def replace_text(path: Path, text: str) -> None:
     beside = path.with_name(f".{path.name}.new")
     beside.write_text(text, encoding="utf-8")
     beside.replace(path)
+
+
+def print_table(table: Table) -> None:
+    """The table at the width that it needs: an id cut in half can't be copied."""
+    needed = OUT.measure(table, options=OUT.options.update(width=MAX_WIDTH)).maximum
+    OUT.print(table, width=max(OUT.width, needed), crop=False, no_wrap=True, overflow="ignore")
 
 
 def _git(folder: Path, *arguments: str) -> str:

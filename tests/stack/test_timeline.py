@@ -64,7 +64,11 @@ def test_a_root_cause_that_comes_after_the_cascade_and_after_the_end_wins(servic
         want_between(1.5, 20.0, advice(job, label="gpu_oom", revision=1, retry=False, action="retry_with_change")),
     )
 
-    assert ("cuda-oom", 0, "node-0") == (told.body["signature"]["id"], told.body["evidence"]["rank"], told.body["evidence"]["node"])
+    assert ("cuda-oom", 0, "node-0") == (
+        told.body["signature"]["id"],
+        told.body["evidence"]["rank"],
+        told.body["evidence"]["node"],
+    )
     assert "gpu_oom" == service.row(job)["label"]
 
 
@@ -210,6 +214,5 @@ def test_the_evidence_of_advice_can_be_found_in_its_topic(service: Service, job:
         want_between(0.0, 20.0, advice(job)),
     )
     place = told.body["evidence"]
-    found = [r for r in service.records(place["topic"]) if (r.partition, r.offset) == (place["partition"], place["offset"])]
 
-    assert [CUDA_OOM.encode()] == [r.value for r in found]
+    assert CUDA_OOM.encode() == service.record_at(place["topic"], place["partition"], place["offset"]).value

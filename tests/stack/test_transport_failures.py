@@ -123,6 +123,35 @@ async def test_sigterm_ends_a_worker_that_is_stuck_in_a_batch(bootstrap: str, to
         assert (await committed(bootstrap, topic, topic)).get(0, 0) <= 10
 
 
+async def test_sigterm_ends_a_worker_that_has_no_broker(topic: str) -> None:
+    """A worker that waits for Kafka ends on SIGTERM with status 0: it had nothing in work."""
+    with workers() as start:
+        worker = start(bootstrap="127.0.0.1:1", group=topic, topic=topic, deadline_s=6)
+        await asyncio.sleep(3)
+        begin = time.monotonic()
+
+        assert worker.stop() == 0
+        assert time.monotonic() - begin < 10
+
+
+async def test_sigterm_ends_a_worker_that_waits_to_join(bootstrap: str, topic: str) -> None:
+    """A worker whose group waits for a blocked member ends on SIGTERM all the same."""
+    await create_topic(bootstrap, topic, 2)
+    await fill(bootstrap, topic, numbers(10))
+    with workers() as start:
+        blocked = start(bootstrap=bootstrap, group=topic, topic=topic, trouble_from=0, trouble="block")
+        await blocked.until(lambda line: line.get("at") == "trouble")
+        joining = start(bootstrap=bootstrap, group=topic, topic=topic, deadline_s=6)
+        await joining.until(lambda line: line.get("at") == "revoked")  # The first step of joining.
+        await asyncio.sleep(1)
+        begin = time.monotonic()
+        status = joining.stop()
+
+        assert not [line for line in joining.lines() if line.get("at") == "assigned"]
+        assert status == 0
+        assert time.monotonic() - begin < 10
+
+
 async def test_a_fatal_exception_ends_the_worker_without_acknowledging(bootstrap: str, topic: str) -> None:
     """A fatal exception ends the worker with status 65; what was done before is committed, the batch is not."""
     await create_topic(bootstrap, topic)
