@@ -35,6 +35,7 @@ from classifiers.records import (
 SAME_ROOT_FACTOR = 0.4
 OOM_FACTOR = 1.5
 TIME_FACTOR = 1.5
+MAX_BYTES = 2**53  # A job can print any number; every JSON reader can hold this one.
 _NUMBERS = regex.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
 _SIZE = regex.compile(r"(?i)^\s*([\d.]+)\s*([kmgt]?)i?b?(?:ytes?)?\s*$")
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -53,7 +54,13 @@ class Policy:
 
 
 def advise(
-    verdict: Verdict, past: Sequence[Past], spec: ExitSpec, policy: Policy, *, trusted: bool = True, witnessed: bool = False
+    verdict: Verdict,
+    past: Sequence[Past],
+    spec: ExitSpec,
+    policy: Policy,
+    *,
+    trusted: bool = True,
+    witnessed: bool = False,
 ) -> Advice:
     """What the scheduler should do after this verdict; `past` holds the job's earlier attempts, in order.
 
@@ -131,12 +138,13 @@ _RETRIES = {
 
 
 def parse_bytes(text: str | None) -> int | None:
-    """Bytes of a printed size such as '2.50 GiB', '512 MB' or '4096'; None for anything else."""
+    """Bytes of a printed size such as '2.50 GiB', '512 MB' or '4096'; None for anything else, or past MAX_BYTES."""
     found = _SIZE.match(text or "")
     try:
-        return int(float(found.group(1)) * _UNITS[found.group(2).lower()]) if found else None
+        size = float(found.group(1)) * _UNITS[found.group(2).lower()] if found else None
     except ValueError:
         return None
+    return int(size) if size is not None and size <= MAX_BYTES else None
 
 
 def iso(time: float) -> str:
@@ -180,7 +188,8 @@ def _exclude(verdict: Verdict, winner: Ranked | None, label: Label) -> tuple[str
 def _resources(verdict: Verdict, label: Label) -> Resources:
     facts, seen = verdict.facts, verdict.captures
     if label.name == "time_limit" and facts.started_at is not None and facts.ended_at is not None:
-        return Resources(time_s=int((facts.ended_at - facts.started_at) * TIME_FACTOR) or None)
+        run_s = max(0.0, facts.ended_at - facts.started_at)  # Two clocks may disagree.
+        return Resources(time_s=int(run_s * TIME_FACTOR) or None)
     if label.name == "cpu_oom":
         size = parse_bytes(seen.get("limit")) or parse_bytes(seen.get("used"))
         return Resources(memory_bytes=int(size * OOM_FACTOR) if size else None)

@@ -30,6 +30,7 @@ SKEW_S = 2.0
 MAX_RANKED = 20
 STRENGTH = {Role.ROOT: 0, Role.CONFIRMATION: 1, Role.CASCADE: 2, Role.SUMMARY: 3, Role.IMPLICIT: 4}
 OUTSIDE = frozenset({Stream.SCHEDULER, Stream.NODE})
+INTERRUPTED = "killed_by_user"
 SOFT_LEVELS = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE", "WARNING"})
 CONFIDENCE = {Role.ROOT: 0.95, Role.CONFIRMATION: 0.9, Role.CASCADE: 0.7, Role.SUMMARY: 0.5, Role.IMPLICIT: 0.5}
 MAX_CANDIDATES = 200
@@ -60,7 +61,7 @@ def attribute(evidence: Iterable[Evidence], spec: ExitSpec) -> Attribution:
     """The root cause among the evidence of one attempt (facts evidence included, shadow evidence left out)."""
     seen = sorted({key_of(e): e for e in evidence if not e.shadow}.values(), key=order_of)
     recoveries = [e for e in seen if e.role is Role.RECOVERY]
-    known = [e for e in seen if e.role in STRENGTH and e.label in spec]
+    known = [e for e in seen if e.role in STRENGTH and e.label in spec and not _only_hints(e)]
     lost: Losses = {}
     for candidate in known:
         recovery = next((r for r in recoveries if _clears(r, candidate)), None)
@@ -98,7 +99,7 @@ def explains(cause: Evidence, symptom: Evidence, spec: ExitSpec) -> bool:
     if cause is symptom or cause.signature == symptom.signature:
         return False
     before = not_after(cause, symptom)
-    if (before or not _is_log(cause)) and spec.explains(cause.label, symptom.label) and _can_cause(cause, symptom):
+    if (before or not _is_log(cause) or _interrupts(cause, symptom, spec)) and spec.explains(cause.label, symptom.label) and _can_cause(cause, symptom):
         return True
     if cause.label == symptom.label:
         return STRENGTH[cause.role] < STRENGTH[symptom.role]
@@ -115,8 +116,20 @@ def explains(cause: Evidence, symptom: Evidence, spec: ExitSpec) -> bool:
 
 def _can_cause(cause: Evidence, symptom: Evidence) -> bool:
     """A launcher's repetition and a bare crash cause nothing by their label, and a warning no failure."""
+    if not cause.trusted and symptom.trusted and cause.stream is Stream.STDOUT:
+        return False  # A job can print itself any excuse.
     named = cause.role in (Role.ROOT, Role.CONFIRMATION, Role.CASCADE)
     return named and STRENGTH[cause.role] <= STRENGTH[symptom.role] and (_soft(symptom) or not _soft(cause))
+
+
+def _interrupts(cause: Evidence, symptom: Evidence, spec: ExitSpec) -> bool:
+    """A program tells of its interruption at once, the scheduler why it interrupted it a moment later."""
+    return symptom.label == INTERRUPTED and spec[cause.label].owner is Owner.SCHEDULER
+
+
+def _only_hints(evidence: Evidence) -> bool:
+    """A warning that names no cause explains nothing, not even alone."""
+    return evidence.role is Role.IMPLICIT and _soft(evidence)
 
 
 def _soft(evidence: Evidence) -> bool:

@@ -25,9 +25,11 @@ from classifiers.ngrams import BITS, Grams, grams
 from classifiers.records import AttemptFacts
 
 NOTHING = "~"
+RECIPE = 1  # Of masking, n-grams and features together: a change of any makes older models unreadable.
 KNOWN_BITS = 20
 MAX_LINES = 60
 MAX_WHY = 4
+FEATURES = 7
 LATE_LINE = 0.85
 WORD_WEIGHT = 1.5
 EPOCHS = 6
@@ -36,11 +38,11 @@ ALPHA = 3e-6
 # What a wrong label costs by what it would make the scheduler do, where leaving an attempt to a person costs 1: a wrong
 # stop loses work and trust, a wrong retry loses a run.  A guess is given where (1 - confidence) x cost <= 1.
 COST_OF_WRONG = {
-    Behaviour.NEVER: 6.0,
-    Behaviour.WITH_CHANGE: 6.0,
-    Behaviour.OTHER_NODE: 5.0,
-    Behaviour.AFTER_DELAY: 4.0,
-    Behaviour.YES: 4.0,
+    Behaviour.NEVER: 3.0,
+    Behaviour.WITH_CHANGE: 3.0,
+    Behaviour.OTHER_NODE: 2.5,
+    Behaviour.AFTER_DELAY: 2.5,
+    Behaviour.YES: 2.5,
 }
 FLOAT = NDArray[np.float32]
 
@@ -196,7 +198,8 @@ def summarise(scores: FLOAT, known: FLOAT, labels: Sequence[str]) -> Reading:
         _odds(top) - _odds(second_here),
         _odds(float(chances[line, nothing])),
         float(known[line]),
-        float(known[line]) ** 4,
+        float(np.log1p(chances[:, label].sum() - top)),
+        float(np.log(len(chances))),
     ]
     return Reading(labels[label], line, np.asarray(features, dtype=np.float32))
 
@@ -209,3 +212,23 @@ def _odds(chance: float) -> float:
 def cost_threshold(label: str, spec: ExitSpec) -> float:
     """The confidence from which a guess of the label costs less than leaving the attempt to a person."""
     return 1.0 - 1.0 / COST_OF_WRONG[spec[label].retry.behaviour]
+
+
+def learn_scores(rows: Any, labels: Sequence[str], weights: FLOAT) -> Any:
+    """A linear classifier (one against all, log loss) over weighted n-grams: sparse rows x 2**BITS columns."""
+    from sklearn.linear_model import SGDClassifier
+
+    classifier = SGDClassifier(loss="log_loss", alpha=ALPHA, max_iter=EPOCHS, tol=None, random_state=0, average=False)
+    classifier.fit(rows, np.asarray(labels), sample_weight=weights)
+    classifier.coef_ = classifier.coef_.astype(np.float32)
+    classifier.intercept_ = classifier.intercept_.astype(np.float32)
+    return classifier
+
+
+def learn_confidence(features: FLOAT, right: NDArray[np.bool_], weights: FLOAT) -> Any:
+    """A logistic model of the chance that a reading is right, from readings of attempts that were held out."""
+    from sklearn.linear_model import LogisticRegression
+
+    calibrator = LogisticRegression(C=1.0, max_iter=200)
+    calibrator.fit(features.astype(np.float64), right, sample_weight=weights)
+    return calibrator

@@ -51,7 +51,7 @@ _PREFIXES = tuple(
     )
 )
 _LEVEL = regex.compile(
-    r"(?:[\[(<|: -]|^)(TRACE|DEBUG|INFO|NOTICE|(?<!NCCL )WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE|[DIWEF](?=\d{3,6} \d\d:))(?:[\])>|: -]|(?<=[DIWEF])(?=\d)|$)"
+    r"(?:[\[(<|: -]|^)(TRACE|DEBUG|INFO|NOTICE|(?<!NCCL )WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE|[DIWEF](?=\d{3,6} \d\d:)|[IWEF](?= [\w./-]{1,80}:\d))(?:[\])>|: -]|(?<=[DIWEF])(?=\d| [\w./-]{1,80}:\d)|$)"
 )
 # NB: `NCCL WARN` is how NCCL writes its errors.
 _GLOG_LEVEL = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL", "WARN": "WARNING"}
@@ -104,7 +104,7 @@ def clean(raw: str) -> CleanLine:
             break
         rank = rank if rank is not None else rank_of(prefix.group())
         text = text[prefix.end() :]
-    return CleanLine(text, rank, level, full - len(text))
+    return CleanLine(text, rank, level or level_of(text), full - len(text))
 
 
 def rank_of(prefix: str) -> int | None:

@@ -58,6 +58,8 @@ def against_lock(signature: Signature, row: Locked) -> Iterator[str]:
     """What is wrong with a signature in the light of what was locked for its id."""
     if row.retired and signature.status is not Status.RETIRED:
         yield "this id was retired and is never used again: choose another"
+    elif signature.status is Status.RETIRED:
+        return
     elif signature.version < row.version:
         yield f"version {signature.version} is older than the locked {row.version}"
     elif signature.version == row.version and content_digest(signature) != row.digest:

@@ -6,12 +6,12 @@ Rule: a number that names the failure (exit code 137, signal 9, Xid 79, errno 28
 
 from __future__ import annotations
 
-import regex
+import re
 
 MAX_CHARS = 480
 _HEAD = 320
 
-_PARTS = regex.compile(
+_PARTS = re.compile(
     r"""(?xi)
     (?P<kept>\b(?:exit(?:ed|\ with)?(?:\ (?:code|status))?|code|status|signal|xid|errno|error|sig|sxid|http|http/1\.\d)
         [\s:=(\[]{0,3}\#?-?\d{1,3}\b(?![.\d]\d))
@@ -26,8 +26,8 @@ _PARTS = regex.compile(
     | (?P<number>\d[\d,]*(?:\.\d+)?(?:e[+-]?\d{1,3})?)
     """
 )
-_SUFFIX = regex.compile(r"\.[A-Za-z]{1,11}$")
-_SPACE = regex.compile(r"\s+")
+_SUFFIX = re.compile(r"\.[A-Za-z]{1,11}$")
+_SPACE = re.compile(r"\s+")
 _WORDS_WITH_NUMBERS = frozenset({"int32", "int64", "float16", "float32", "float64", "uint16", "uint32", "uint64"})
 
 
@@ -44,11 +44,11 @@ def template(text: str) -> str:
     return _SPACE.sub(" ", _QUIET.sub(" ", _QUOTED.sub(" ", masked(text).lower()))).strip()
 
 
-_QUOTED = regex.compile(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`")
-_QUIET = regex.compile(r"[^a-z]+")
+_QUOTED = re.compile(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`")
+_QUIET = re.compile(r"[^a-z]+")
 
 
-def _mask(found: regex.Match[str]) -> str:
+def _mask(found: re.Match[str]) -> str:
     kind, text = found.lastgroup, found.group()
     if kind in ("kept", "device"):
         return found.group(kind)

@@ -31,6 +31,7 @@ MAX_TEXT = 2_000
 MAX_CAPTURE = 200
 MAX_TIME_APART_S = 600.0
 OFFENCES = 3
+UNHEARD = frozenset({"DEBUG", "TRACE"})  # What a program tells its own developers about what it handles.
 
 _ESCAPES = regex.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 
@@ -101,7 +102,7 @@ class Matcher:
         chosen = [self._signatures[i] for i in sorted(set(candidates) - {self._context_id})]
         for segment in segments(line.text) if chosen else ():
             text, rank, level, _ = clean(segment)
-            if not text or quoted(text, previous):
+            if not text or level in UNHEARD or quoted(text, previous):
                 continue
             found = [hit for s in chosen if (hit := self._search(s, text)) is not None]
             if any(s.role is Role.NOISE for s, _, _ in found):

@@ -9,11 +9,24 @@ import re
 from typing import Any
 
 _GROUP_NAME = re.compile(r"\(\?P?<([A-Za-z_]\w*)>")
+_BOUND = re.compile(r"(?<!\\)\{(\d*),(\d+)\}\??")
+NARROW = 8
+
+
+def _unbounded(bound: re.Match[str]) -> str:
+    low, high = int(bound[1] or 0), int(bound[2])
+    if high < NARROW:
+        return bound[0]
+    return "*" if low == 0 else f"{{{low},}}"
 
 
 def loosened(pattern: str) -> str:
-    """The pattern as the prefilter gets it: no group names, no anchors, so that prefixes and trailing bytes don't matter."""
-    pattern = _GROUP_NAME.sub("(", pattern)
+    """The pattern as the prefilter gets it.
+
+    No group names; no anchors, so that prefixes and trailing bytes don't matter; no wide bounds, which cost the
+    compiler most of its time.
+    """
+    pattern = _BOUND.sub(_unbounded, _GROUP_NAME.sub("(", pattern))
     kept, index, in_class = [], 0, False
     while index < len(pattern):
         char = pattern[index]

@@ -5,20 +5,23 @@ the verdicts and advice, then acknowledge.  A state holds its unsent verdicts, s
 repeats the same bytes under the same ids.  DECISIONS.md says why this is not a Faust table.
 
 Rule: a partition's states are read back before its first batch is processed.
-Rule: state first, then outputs, then the acknowledgement.
+Rule: state first, then outputs, then the acknowledgement; after a failure memory is dropped and read back, because a
+second try over it would find nothing changed, and write nothing.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
 import structlog
 
 from classifiers.advice import Policy
 from classifiers.attempt import JobState, attempts, step
 from classifiers.decision import Judge, Published, Timing, decide, next_due
-from classifiers.records import Context, Evidence, JobEvent, Tick
+from classifiers.records import Context, Evidence, JobEvent, Phase, Tick
 from services import metrics, topics, wire
 from services.produce import Message, Producer
 from services.settings import Settings
@@ -28,6 +31,7 @@ from services.watermarks import Watermarks
 from services.worker import read_partition
 
 AGENT = "attributor"
+MAX_STATE = 7 * 1024 * 1024  # Below what the topic takes (topics.LARGE), for what no compression makes smaller.
 log = structlog.get_logger()
 
 
@@ -74,12 +78,19 @@ class Attributor:
 
     async def process(self, batch: Batch) -> None:
         """Take one batch in and make what follows from it durable."""
+        try:
+            await self._process(batch)
+        except BaseException:
+            self.forget([batch.partition])
+            raise
+
+    async def _process(self, batch: Batch) -> None:
         mine = self._partitions.get(batch.partition) or await self._load(batch.partition)
         changed = self._take_in(batch, mine)
         clock = mine.watermarks.clock()
         judge = judge_of(self._live, self._settings)
-        time = max(clock.watermark or 0.0, clock.now - judge.timing.max_wait_s)
-        ready = changed | {key for key, due in mine.due.items() if due <= time}
+        passed = max(clock.watermark or 0.0, clock.now - judge.timing.max_wait_s)
+        ready = changed | {key for key, due in mine.due.items() if due <= passed}
         published: list[tuple[bytes, Published]] = []
         for key in ready:
             state, said = decide(mine.jobs[key], clock, judge)
@@ -158,7 +169,7 @@ class Attributor:
 
     def _states(self, partition: int, mine: Partition, keys: set[bytes]) -> list[Message]:
         return [
-            Message(topics.ATTEMPTS, key, wire.encode(mine.jobs[key]) if key in mine.jobs else None, [], partition)
+            Message(topics.ATTEMPTS, key, stored(mine.jobs[key]) if key in mine.jobs else None, [], partition)
             for key in sorted(keys)
         ]
 
@@ -168,11 +179,33 @@ class Attributor:
         clock = mine.watermarks.clock()
         if clock.watermark is not None:
             metrics.WATERMARK_LAG.set(max(0.0, clock.now - clock.watermark))
-        for _, said in published:
+        for key, said in published:
             verdict, advice = said.verdict, said.advice
             metrics.VERDICTS.labels(verdict.label or "none", verdict.source, str(verdict.final).lower()).inc()
             if advice:
                 metrics.ADVICE.labels(advice.action, advice.mode).inc()
+                ends = [
+                    e.appended_at
+                    for e in mine.jobs[key].events
+                    if e.phase is Phase.ENDED and e.ref == verdict.facts.ref
+                ]
+                if advice.revision == 1 and ends:
+                    metrics.ADVICE_LATENCY.observe(max(0.0, time.time() - min(ends)))
+
+
+def stored(state: JobState) -> bytes:
+    """A state as its topic takes it: of an outsize one (a job may print what it likes) the next owner gets less."""
+    value = wire.encode(state)
+    while len(value) > MAX_STATE and (state.context or state.evidence or any(e.nodes for e in state.events)):
+        state = msgspec.structs.replace(
+            state,
+            context=(),
+            evidence=state.evidence[: len(state.evidence) // 2],
+            events=tuple(msgspec.structs.replace(e, nodes=()) for e in state.events),
+        )
+        value = wire.encode(state)
+        log.warning("a job's state is outsize and was cut", job=state.job_id, evidence=len(state.evidence))
+    return value
 
 
 def outputs(key: bytes, published: Published) -> list[Message]:

@@ -37,7 +37,7 @@ def ensure_partitions(connection: Connection, months_ahead: int) -> list[str]:
 
 
 def drop_before(connection: Connection, day: date) -> dict[str, int]:
-    """Delete what was decided before `day` (UTC): rows deleted by table, and 1 for each month dropped whole.
+    """Delete what was decided (outcomes: recorded) before `day`, UTC; rows deleted by table, 1 for a month dropped whole.
 
     People's feedback stays.  The history and evidence of a month that `day` cuts in two stay until its last day passed.
     """

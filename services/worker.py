@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import faust
@@ -63,6 +64,7 @@ def make_app(
         producer_acks=-1,
         stream_wait_empty=False,
         store="memory://",
+        datadir=str(Path(tempfile.gettempdir()) / "exitsign-faust"),  # Faust insists on one; nothing is kept there.
         topic_allow_declare=False,
         topic_disable_leader=True,
         web_enabled=False,

@@ -91,8 +91,8 @@ def test_any_line_makes_a_sound_draft_or_none(line):
 
 
 def test_every_packaged_example_makes_a_draft():
-    """Real wordings are what the command is given; every fifth keeps the test short."""
-    lines = [e.line for s in packaged_catalog().active for e in s.match if e.line][::5]
+    """Real wordings are what the command is given; every eleventh keeps the test short."""
+    lines = [e.line for s in packaged_catalog().active for e in s.match if e.line][::11]
 
     refused = []
     for line in lines:

@@ -110,7 +110,8 @@ def _tell(page: _Page) -> None:
             OUT.print(Text(f"{sign} {name}", style=style))
     for name, what in page.signatures.changed:
         OUT.print(Text(f"~ {name}: {what}", style="yellow"), soft_wrap=True)
-    OUT.print(page.head() if page.attempts else "No history was given: --history FILE shows which attempts change.")
+    told = page.head() if page.attempts else "No history was given: --history FILE shows which attempts change."
+    OUT.print(told, soft_wrap=True)
     if page.changes:
         table = Table("before", "after", "retry", "attempts", "GPU-hours")
         for move in page.moves:

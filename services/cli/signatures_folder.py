@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from classifiers.catalog import Catalog, read_catalog
@@ -63,7 +64,7 @@ def replace_text(path: Path, text: str) -> None:
 def print_table(table: Table) -> None:
     """The table at the width that it needs: an id cut in half can't be copied."""
     needed = OUT.measure(table, options=OUT.options.update(width=MAX_WIDTH)).maximum
-    OUT.print(table, width=max(OUT.width, needed), crop=False, no_wrap=True, overflow="ignore")
+    Console(highlight=False, width=max(OUT.width, needed)).print(table)
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -47,7 +47,9 @@ def run(
         except Undraftable as error:
             fail(str(error))
     sys.stdout.write(made.text)
-    ERR.print(f"next: paste it into {where}/PROGRAM.yaml, mend id and why, then `exitsign signatures check`", soft_wrap=True)
+    ERR.print(
+        f"next: paste it into {where}/PROGRAM.yaml, mend id and why, then `exitsign signatures check`", soft_wrap=True
+    )
 
 
 def _line_at(place: str) -> tuple[str, str]:

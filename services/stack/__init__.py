@@ -96,9 +96,8 @@ class Running:
             return
         self.guard.wait()
         if self.guard.stdin and not self.guard.stdin.closed:
-            with contextlib.suppress(BrokenPipeError):
+            with contextlib.suppress(BrokenPipeError):  # It ended before it had a watcher.
                 self.guard.stdin.write(b"\n")
-                self.guard.stdin.flush()
             self.guard.stdin.close()
 
 
@@ -127,6 +126,7 @@ def launch(
             stdout=subprocess.PIPE if detached else out,
             stderr=out,
             env=None if environ is None else dict(environ),
+            bufsize=0,  # What is written to the guard is there at once, or failed.
             start_new_session=True,
             cwd=log.parent,
             user=user,

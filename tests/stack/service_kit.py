@@ -275,9 +275,7 @@ class Service:
         # NB: not kafka-python's, whose checksum of a 10 MB line takes ten seconds.
         self._producer = self._do(_producer(stack.bootstrap))
         self._told: list[Told] = []
-        self._closing = threading.Event()
-        self._reader = threading.Thread(target=self._read_advice, name="advice", daemon=True)
-        self._reader.start()
+        self._reader = asyncio.run_coroutine_threadsafe(self._read_advice(), self._loop)
 
     def start(self) -> None:
         """Start every agent and wait until all are healthy."""
@@ -296,12 +294,15 @@ class Service:
                 with suppress(subprocess.TimeoutExpired):
                     agent.process.wait(15)
                 agent.kill()
-        self._closing.set()
-        self._reader.join()
-        self._do(self._producer.stop())
+        self._do(self._stop_clients())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._loop_thread.join()
         self._loop.close()
+
+    async def _stop_clients(self) -> None:
+        self._reader.cancel()
+        await self._producer.stop()
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
 
     def send(self, *records: Sent) -> list[Any]:
         """Send records, stamped now, and wait until the brokers have them; their metadata (partition, offset)."""
@@ -323,6 +324,7 @@ class Service:
 
     def advice(self, job: str, limit_s: float = 30.0, **like: object) -> Told:
         """The first advice like this for the job; fails where none comes in time."""
+        assert not self._reader.done(), f"nobody reads advice any more: {self._reader}"
         with suppress(TimeoutError):
             return until(lambda: self.told(job, **like), limit_s, "")[0]
         bodies = [{n: t.body.get(n) for n in ("label", "revision", "final", *like)} for t in self.told(job)]
@@ -377,21 +379,14 @@ class Service:
 
         return until(there, limit_s, f"a dead letter of {wanted}")[0]
 
-    def _read_advice(self) -> None:
-        from kafka import KafkaConsumer  # Imported late: its import warns, and the stack has swallowed that by now.
-
-        consumer = KafkaConsumer(
-            topics.ADVICE,
-            bootstrap_servers=self.stack.bootstrap.split(","),
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
-        while not self._closing.is_set():
-            for records in consumer.poll(timeout_ms=100).values():
-                for r in records:
-                    headers = {name: value.decode() for name, value in r.headers}
-                    self._told.append(Told(time.time(), json.loads(r.value), headers, r.key.decode()))
-        consumer.close()
+    async def _read_advice(self) -> None:
+        # NB: not kafka-python's consumer, which leaks the sockets that it dials while a broker is down.
+        async with AIOKafkaConsumer(
+            topics.ADVICE, bootstrap_servers=self.stack.bootstrap, auto_offset_reset="earliest"
+        ) as consumer:
+            async for record in consumer:
+                headers = {name: value.decode() for name, value in record.headers}
+                self._told.append(Told(time.time(), json.loads(record.value), headers, record.key.decode()))
 
 
 async def _producer(bootstrap: str) -> AIOKafkaProducer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import time
@@ -15,9 +16,9 @@ import pytest
 from stack.service_kit import (
     CUDA_OOM,
     EVENTS,
-    GRACE_S,
     LOGS,
     MISSING,
+    MPI,
     NODES,
     ROOT,
     Sent,
@@ -110,6 +111,25 @@ def test_an_event_too_large_for_our_topics_is_cut(service: Service, job: str) ->
     assert 0 < len(service.row(job)["nodes"]) < len(nodes)
 
 
+def test_a_job_that_floods_its_own_memory_holds_nobody_up(service: Service, job: str) -> None:
+    """Megabytes of evidence that no compression makes small: the job's state is cut, and nothing is tried for ever."""
+    noise = random.Random(1)
+
+    def line() -> str:
+        return f"{MPI} {''.join(chr(noise.randrange(0x20000, 0x2A000)) for _ in range(1900))}"
+
+    flood = [log(job, "\n".join(line() for _ in range(16)), attempt=n) for n in range(2, 130)]
+    others = [f"{job}-{n}" for n in range(6)]  # On every partition.
+    service.send(started(job), *flood)
+    service.settle()
+    for other in others:
+        service.send(started(other), log(other, MISSING), ended(other))
+    for other in others:
+        service.advice(other, 20.0, label="incorrect_inputs")
+
+    assert [] == [n for n, a in service.agents.items() if a.metric("exitsign_batch_retries_total")]
+
+
 def test_a_dead_letter_is_no_larger_than_its_topic_takes(service: Service) -> None:
     """Megabytes of key and headers stay behind; the place says where to find them."""
     bulk = os.urandom(6 * 1024 * 1024).hex()
@@ -127,7 +147,7 @@ def test_a_dead_letter_is_no_larger_than_its_topic_takes(service: Service) -> No
     [
         CUDA_OOM.replace("CUDA out", "CUDA\x00 out\x00").encode(),
         b"\xff\xfe\x80 caf\xe9 \xed\xa0\x80 " + CUDA_OOM.encode() + b" \xc3",
-        "\x1b[31m2026-11-21 07:12:44,123 [rank3]: ".encode() + CUDA_OOM.encode(),
+        b"\x1b[31m2026-11-21 07:12:44,123 [rank3]: " + CUDA_OOM.encode(),
         (CUDA_OOM + "\r\n").encode("utf-8"),
     ],
     ids=["NUL bytes", "invalid UTF-8", "escape codes", "carriage return"],
@@ -194,7 +214,7 @@ def test_an_end_without_a_start_gets_its_label(service: Service, job: str) -> No
         at(0.0, log(job, MISSING), ended(job)),
         at(0.0, ended(f"{job}-t", "TIMEOUT")),
         want_between(0.0, 20.0, advice(job, label="incorrect_inputs", attempt=1)),
-        want_between(GRACE_S - 0.5, 25.0, advice(f"{job}-t", label="time_limit", source="facts")),
+        want_between(0.0, 25.0, advice(f"{job}-t", label="time_limit", source="facts")),
     )
 
 

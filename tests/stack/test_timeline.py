@@ -88,7 +88,7 @@ def test_a_preemption_told_late_revises(service: Service, job: str) -> None:
         at(0.0, started(job)),
         at(0.5, ended(job, signal=15)),
         at(8.5, disrupted(job, "PREEMPTED")),
-        want_between(GRACE_S, 8.5, advice(job, label="killed_by_user", revision=1, retry=False)),
+        want_between(0.5, 8.5, advice(job, label="killed_by_user", revision=1, retry=False)),
         want_between(8.5, 25.0, advice(job, label="job_preempted", revision=2, retry=True)),
     )
 
