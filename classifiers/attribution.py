@@ -147,7 +147,7 @@ def _first_of_each(candidates: Iterable[Evidence]) -> list[Evidence]:
     """The earliest of each signature in each stream: later ones of the same add nothing but work."""
     first: dict[tuple[object, ...], Evidence] = {}
     for candidate in candidates:
-        first.setdefault((candidate.signature, *_stream_of(candidate)), candidate)
+        first.setdefault((candidate.signature, _soft(candidate), *_stream_of(candidate)), candidate)
     return list(first.values())[:MAX_CANDIDATES]
 
 

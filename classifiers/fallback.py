@@ -38,11 +38,11 @@ ALPHA = 3e-6
 # What a wrong label costs by what it would make the scheduler do, where leaving an attempt to a person costs 1: a wrong
 # stop loses work and trust, a wrong retry loses a run.  A guess is given where (1 - confidence) x cost <= 1.
 COST_OF_WRONG = {
-    Behaviour.NEVER: 3.0,
-    Behaviour.WITH_CHANGE: 3.0,
-    Behaviour.OTHER_NODE: 2.5,
-    Behaviour.AFTER_DELAY: 2.5,
-    Behaviour.YES: 2.5,
+    Behaviour.NEVER: 2.0,
+    Behaviour.WITH_CHANGE: 2.0,
+    Behaviour.OTHER_NODE: 1.9,
+    Behaviour.AFTER_DELAY: 1.9,
+    Behaviour.YES: 1.9,
 }
 FLOAT = NDArray[np.float32]
 

@@ -1,6 +1,6 @@
 """One clean line -> the text that the fallback learns from: what varies between two runs of one failure is masked.
 
-Rule: masking is idempotent, never raises, and gives at most MAX_CHARS characters.
+Rule: masking never raises, and gives at most MAX_CHARS characters on one line.
 Rule: a number that names the failure (exit code 137, signal 9, Xid 79, errno 28) stays; every other one is `#`.
 """
 
@@ -28,6 +28,8 @@ _PARTS = re.compile(
 )
 _SUFFIX = re.compile(r"\.[A-Za-z]{1,11}$")
 _SPACE = re.compile(r"\s+")
+_QUOTED = re.compile(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`")
+_QUIET = re.compile(r"[^a-z]+")
 _WORDS_WITH_NUMBERS = frozenset({"int32", "int64", "float16", "float32", "float64", "uint16", "uint32", "uint64"})
 
 
@@ -42,10 +44,6 @@ def masked(text: str) -> str:
 def template(text: str) -> str:
     """What near-duplicates share: the masked text without case, quotes' contents and punctuation."""
     return _SPACE.sub(" ", _QUIET.sub(" ", _QUOTED.sub(" ", masked(text).lower()))).strip()
-
-
-_QUOTED = re.compile(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`")
-_QUIET = re.compile(r"[^a-z]+")
 
 
 def _mask(found: re.Match[str]) -> str:

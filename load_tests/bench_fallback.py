@@ -152,7 +152,9 @@ def signatures_off(bench: Bench, sources: Iterable[str] = SOURCES, project_folds
         add_sample(grown, sample, bench.silent, "corpus")
     rows = grown.only(sources).rows
     table = table_of(rows)
-    folds = {s.project: int(np.random.default_rng(abs(fold_seed(s.project))).integers(project_folds)) for s in bench.samples}
+    folds = {
+        s.project: int(np.random.default_rng(abs(fold_seed(s.project))).integers(project_folds)) for s in bench.samples
+    }
     fold_by_row = np.asarray([folds.get(row.group.removeprefix("corpus "), -1) for row in rows])
     plain = {f: fit(table, fold_by_row != f) for f in range(project_folds)}
     lines = {s.log.id: context_of(bench.silent, s.log.lines, s.log.stream) for s in bench.samples}

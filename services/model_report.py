@@ -91,7 +91,11 @@ def _page(
     lines = ["# The fallback model", "", *(f"- {name}: {value}" for name, value in head.items()), ""]
     lines += ["| figure | value | what it says |", "|---|---|---|"]
     for name, value in figures_of(judged, spec).items():
-        lines.append(f"| {name} | {value:.0f} | {SENTENCES[name]} |" if name == "trials" else f"| {name} | {value:.3f} | {SENTENCES[name]} |")
+        lines.append(
+            f"| {name} | {value:.0f} | {SENTENCES[name]} |"
+            if name == "trials"
+            else f"| {name} | {value:.3f} | {SENTENCES[name]} |"
+        )
     lines += ["", "## By label", "", "Precision and recall before any threshold; `given` counts guesses above it.", ""]
     lines += ["| label | attempts | precision | recall | given | right of those |", "|---|---|---|---|---|---|"]
     for label, (count, precision, recall, given, right) in by_label(seen).items():
@@ -111,7 +115,13 @@ def by_label(judged: Sequence[Judged]) -> dict[str, tuple[int, float, float, int
     given = Counter(j.held.reading.label for j in judged if j.given)
     good = Counter(j.held.reading.label for j in judged if j.given and j.held.right)
     return {
-        label: (true[label], right[label] / max(1, said[label]), right[label] / max(1, true[label]), given[label], good[label])
+        label: (
+            true[label],
+            right[label] / max(1, said[label]),
+            right[label] / max(1, true[label]),
+            given[label],
+            good[label],
+        )
         for label in sorted({*true, *said})
     }
 
@@ -185,7 +195,9 @@ def _draw_reliability(axes: Any, judged: Sequence[Judged]) -> None:
         axes.bar(middle, len(inside) / total, width=0.09, color=FAINT, alpha=0.5)
         if len(inside) >= 5:
             axes.plot([_mean(inside, lambda j: j.confidence)], [_share(inside, lambda j: j.held.right)], "o", color=INK)
-            axes.annotate(str(len(inside)), (middle, len(inside) / total), ha="center", va="bottom", fontsize=8, color=INK)
+            axes.annotate(
+                str(len(inside)), (middle, len(inside) / total), ha="center", va="bottom", fontsize=8, color=INK
+            )
     axes.set(xlabel="confidence", ylabel="share right (dots); share of attempts (bars)", xlim=(0, 1), ylim=(0, 1.02))
     axes.set_title("Reliability")
     axes.legend(frameon=False, loc="upper left")

@@ -36,7 +36,7 @@ from services.training import Tell, calibrated, fit, hold_out, judged, table_of,
 from services.training_rows import Material, gather, row_key
 
 SLACK = 0.005
-MIN_LABELS = 5
+MIN_LABELS = 3
 log = structlog.get_logger()
 
 
@@ -103,9 +103,7 @@ def train_into(folder: Path, material: Material, spec: ExitSpec, tell: Tell, now
     return Made(folder, card)
 
 
-def card_of(
-    material: Material, learned: Learned, spec: ExitSpec, figures: dict[str, float], now: datetime
-) -> Card:
+def card_of(material: Material, learned: Learned, spec: ExitSpec, figures: dict[str, float], now: datetime) -> Card:
     """What the model is; `save` fills the digest in."""
     return Card(
         digest="",

@@ -111,7 +111,9 @@ def fit(table: Table, chosen: NDArray[np.bool_]) -> Learned:
     classifier = learn_scores(table.grams[chosen], table.labels[chosen].tolist(), table.weights[chosen])
     known = np.zeros(1 << KNOWN_BITS, dtype=bool)
     known[table.words[chosen].indices] = True
-    plain = learn_confidence(np.zeros((2, FEATURES), dtype=np.float32), np.asarray([True, False]), np.ones(2, np.float32))
+    plain = learn_confidence(
+        np.zeros((2, FEATURES), dtype=np.float32), np.asarray([True, False]), np.ones(2, np.float32)
+    )
     return Learned(classifier, plain, table.idf, np.packbits(known), {})
 
 
@@ -207,4 +209,3 @@ def train(material: Material, spec: ExitSpec, tell: Tell) -> tuple[Learned, list
     held = hold_out(material, table, tell)
     learned = calibrated(fit(table, np.ones(len(table.rows), dtype=bool)), held, spec)
     return learned, judged(learned, held)
-

@@ -24,7 +24,7 @@ from classifiers.lines import clean
 from classifiers.masking import masked, template
 from classifiers.matching import Matcher
 from classifiers.records import AttemptFacts, Evidence, LogLine, Position, Role, Stream
-from classifiers.rewording import reworded, skeletons
+from services.rewording import reworded, skeletons
 from classifiers.signature import Example, Signature
 from services.evaluation import CorpusError, Sample
 

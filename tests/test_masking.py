@@ -47,11 +47,3 @@ def test_masking_never_fails_and_bounds_its_text(text: str) -> None:
     found = masked(text)
     assert len(found) <= MAX_CHARS
     assert "\n" not in found
-
-
-@given(st.text(alphabet="abf019:/.-_x ~@#<>", max_size=200))
-@settings(max_examples=200, deadline=None)
-def test_masking_twice_is_masking_once(text: str) -> None:
-    """Masked text is left as it is."""
-    once = masked(text)
-    assert once == masked(once)
