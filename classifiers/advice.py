@@ -71,13 +71,11 @@ def advise(
     spent = sum(p.retry and p.label == label.name for p in past)
     counted = sum(p.retry and p.counts for p in past)
     budget = label.retry.budget if trusted else min(label.retry.budget, 1)
-    counts = (label.retry.counts and label.name != "unknown") or not trusted
+    counts = label.retry.counts or not witnessed
     success = expected_success(label, winner, past)
     left = max(0, min(budget - spent, policy.max_retries - counted if counts else budget))
     stop = _why_stop(label, left, budget, success, policy)
-    action = _action(label, stop)
-    retry = stop is None
-    facts = verdict.facts
+    action, retry, facts = _action(label, stop), stop is None, verdict.facts
     return Advice(
         advice_id=deterministic_id("advice", facts.cluster, facts.job_id, verdict.attempt, verdict.revision),
         cluster=facts.cluster,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from classifiers.lines import clean, segments
-from classifiers.matching import MAX_TEXT, Matcher, quoted
+from classifiers.lines import clean, quoted, segments
+from classifiers.matching import MAX_TEXT, Matcher
 from classifiers.records import LogLine, Position, Stream
 from classifiers.redaction import redact
 

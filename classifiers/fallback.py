@@ -29,7 +29,7 @@ RECIPE = 1  # Of masking, n-grams and features together: a change of any makes o
 KNOWN_BITS = 20
 MAX_LINES = 60
 MAX_WHY = 4
-FEATURES = 7
+FEATURES = 7  # of a Reading
 LATE_LINE = 0.85
 WORD_WEIGHT = 1.5
 EPOCHS = 6
@@ -38,11 +38,11 @@ ALPHA = 3e-6
 # What a wrong label costs by what it would make the scheduler do, where leaving an attempt to a person costs 1: a wrong
 # stop loses work and trust, a wrong retry loses a run.  A guess is given where (1 - confidence) x cost <= 1.
 COST_OF_WRONG = {
-    Behaviour.NEVER: 2.0,
-    Behaviour.WITH_CHANGE: 2.0,
-    Behaviour.OTHER_NODE: 1.9,
-    Behaviour.AFTER_DELAY: 1.9,
-    Behaviour.YES: 1.9,
+    Behaviour.NEVER: 1.9,
+    Behaviour.WITH_CHANGE: 1.9,
+    Behaviour.OTHER_NODE: 1.8,
+    Behaviour.AFTER_DELAY: 1.8,
+    Behaviour.YES: 1.8,
 }
 FLOAT = NDArray[np.float32]
 

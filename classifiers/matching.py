@@ -31,6 +31,7 @@ MAX_TEXT = 2_000
 MAX_CAPTURE = 200
 MAX_TIME_APART_S = 600.0
 OFFENCES = 3
+LOOK_BACK = 8
 UNHEARD = frozenset({"DEBUG", "TRACE"})  # What a program tells its own developers about what it handles.
 
 _ESCAPES = regex.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -94,15 +95,16 @@ class Matcher:
             found.setdefault((text, line), set()).add(index)
         return found
 
-    def confirm(self, line: LogLine, candidates: Iterable[int], previous: str | None = None) -> list[Evidence]:
+    def confirm(self, line: LogLine, candidates: Iterable[int], before: Sequence[str] = ()) -> list[Evidence]:
         """Evidence of one line for the candidate indexes of `hits`: at most one that decides, then shadow ones.
 
-        `previous` is the clean text of the line before it in the same stream, where known.
+        `before` holds the texts of the lines before it in the same stream, nearest first, as far as they are known.
         """
         chosen = [self._signatures[i] for i in sorted(set(candidates) - {self._context_id})]
         for segment in segments(line.text) if chosen else ():
             text, rank, level, _ = clean(segment)
-            if not text or level in UNHEARD or quoted(text, previous):
+            level = level or inherited_level(text, before)
+            if not text or level in UNHEARD or quoted(text, clean(before[0]).text if before else None):
                 continue
             found = [hit for s in chosen if (hit := self._search(s, text)) is not None]
             if any(s.role is Role.NOISE for s, _, _ in found):
@@ -127,8 +129,8 @@ class Matcher:
         for (text, _), indexes in hits.items():
             candidates.setdefault(text, set()).update(indexes)
         for index in sorted(candidates):
-            previous = clean(lines[index - 1].text).text if index else None
-            evidence += self.confirm(lines[index], candidates[index], previous)
+            before = [line.text for line in reversed(lines[max(0, index - LOOK_BACK) : index])]
+            evidence += self.confirm(lines[index], candidates[index], before)
         return evidence
 
     def facts(self, facts: AttemptFacts, appended_at: float) -> list[Evidence]:
@@ -204,6 +206,14 @@ class Matcher:
             )
             for signature, hit, specificity in deciding + shadows
         ]
+
+
+def inherited_level(text: str, before: Sequence[str]) -> str | None:
+    """The level of the line that an indented line continues: a warning of several lines is a warning to its end."""
+    if text[:1] not in " \t":
+        return None
+    heads = (head for head in map(clean, before) if head.text and head.text[0] not in " \t")
+    return next((head.level for head in heads), None)
 
 
 def best_time(time: float | None, appended_at: float) -> float:

@@ -32,7 +32,6 @@ from services.signature_files import LiveMatcher
 from services.transport import Batch
 
 AGENT = "scanner"
-LOOK_BACK = 8
 MAX_NODES_CHARS = 100_000  # Of all node names of one event: 8,000 hosts or so; a job's state holds 64 events.
 P = TypeVar("P", Evidence, Context)
 
@@ -85,7 +84,7 @@ def scan(records: Iterable[RawRecord], form: Format, where: Input, matcher: Matc
         hits[index] |= candidates
     for index in sorted(hits):
         line = lines[index]
-        evidence = matcher.confirm(line, hits[index], _previous(lines, index))
+        evidence = matcher.confirm(line, hits[index], _before(lines, index))
         if line.job_id is None:
             found.node_evidence += evidence
         elif evidence:
@@ -150,13 +149,14 @@ def _line_of(event: JobEvent) -> LogLine:
     )
 
 
-def _previous(lines: Sequence[LogLine], index: int) -> str | None:
-    """The text of the line before, in the same stream of the same rank."""
-    line = lines[index]
-    for other in reversed(lines[max(0, index - LOOK_BACK) : index]):
-        if (other.job_id, other.rank, other.stream, other.node) == (line.job_id, line.rank, line.stream, line.node):
-            return other.text
-    return None
+def _before(lines: Sequence[LogLine], index: int) -> list[str]:
+    """The texts of the lines before, in the same stream of the same rank, nearest first."""
+    line, near = lines[index], lines[max(0, index - LOOK_BACK) : index]
+    return [other.text for other in reversed(near) if _stream_of(other) == _stream_of(line)]
+
+
+def _stream_of(line: LogLine) -> tuple[str | None, int | None, Stream, str | None]:
+    return (line.job_id, line.rank, line.stream, line.node)
 
 
 def _context(line: LogLine, text: str) -> Context:

@@ -31,9 +31,9 @@ from stack.service_kit import (
 from services import topics
 from services.stack.up import Stack
 
-JOBS, LINES = 40, 80
+JOBS, LINES = 32, 80
 CAUSES = {"gpu_oom": CUDA_OOM, "incorrect_inputs": MISSING, "mpi_error": MPI, None: None}
-LATE_FACTS_S = 12.0
+LATE_FACTS_S = 6.0
 
 
 @pytest.fixture(scope="module", name="service")
