@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 import regex
 
 from classifiers.attempt import Past
+from classifiers.exit_facts import FACTS_TOPIC
 from classifiers.exit_spec import Behaviour, ExitSpec, Label
-from classifiers.matching import FACTS_TOPIC
 from classifiers.records import (
     Action,
     Advice,
@@ -68,12 +68,10 @@ def advise(
     """
     label = spec[verdict.label or ""]
     winner = verdict.ranking[0] if verdict.ranking and verdict.signature else None
-    spent = sum(p.retry and p.label == label.name for p in past)
-    counted = sum(p.retry and p.counts for p in past)
-    budget = label.retry.budget if trusted else min(label.retry.budget, 1)
     counts = label.retry.counts or not witnessed
+    budget = label.retry.budget if trusted else min(label.retry.budget, 1)
+    spent, left = _purse(label, past, budget, policy.max_retries if counts else None)
     success = expected_success(label, winner, past)
-    left = max(0, min(budget - spent, policy.max_retries - counted if counts else budget))
     stop = _why_stop(label, left, budget, success, policy)
     action, retry, facts = _action(label, stop), stop is None, verdict.facts
     return Advice(
@@ -107,6 +105,13 @@ def advise(
         issued_at=iso(verdict.decided_at),
         expires_at=iso(verdict.decided_at + policy.expiry_s),
     )
+
+
+def _purse(label: Label, past: Sequence[Past], budget: int, owners: int | None) -> tuple[int, int]:
+    """(retries that this label spent, retries left to it); `owners` is the owner's budget where this retry counts."""
+    spent = sum(p.retry and p.label == label.name for p in past)
+    counted = sum(p.retry and p.counts for p in past)
+    return spent, max(0, budget - spent if owners is None else min(budget - spent, owners - counted))
 
 
 def expected_success(label: Label, winner: Ranked | None, past: Sequence[Past]) -> float:

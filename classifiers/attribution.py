@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from classifiers.exit_facts import FACTS_TOPIC
 from classifiers.exit_spec import ExitSpec
-from classifiers.matching import FACTS_TOPIC
 from classifiers.records import Evidence, Owner, Position, Ranked, Role, Stream
 
 SKEW_S = 2.0

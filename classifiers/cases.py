@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 
 from classifiers.attribution import Attribution, attribute
 from classifiers.decision import ended_well
+from classifiers.exit_facts import FACTS_TOPIC
 from classifiers.exit_spec import UNKNOWN
-from classifiers.matching import FACTS_TOPIC, Matcher
+from classifiers.matching import Matcher
 from classifiers.records import AttemptFacts, LogLine, Position, Stream
 from classifiers.signature import Place, SignatureError, load_yaml
 

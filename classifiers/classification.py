@@ -12,8 +12,9 @@ import msgspec
 from classifiers.advice import Policy, advise
 from classifiers.attribution import attribute
 from classifiers.decision import ended_well
+from classifiers.exit_facts import FACTS_TOPIC
 from classifiers.exit_spec import UNKNOWN
-from classifiers.matching import FACTS_TOPIC, Matcher
+from classifiers.matching import Matcher
 from classifiers.records import (
     AttemptFacts,
     Coverage,
@@ -25,7 +26,6 @@ from classifiers.records import (
     Stream,
     Verdict,
 )
-
 
 # Lines of one file have an order and no time: far enough apart that the skew between ranks never bridges two.
 LINE_S = 10.0

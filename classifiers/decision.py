@@ -9,7 +9,8 @@ Theory.  An attempt has ended when its scheduler says so.  From then on (times o
     after that          the verdict is final, its evidence is forgotten, its label stays in the job's past
 
 Rule: what counts as evidence depends on when it was appended, never on when it was read: replays decide the same.
-Rule: a revision is published only where label, signature or advice changes, and once more when it becomes final.
+Rule: a revision is published only where label or signature changes, and once more when it becomes final.
+Rule: advice is for the job's newest attempt: a late revision of an earlier one changes its verdict alone.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import msgspec
 from classifiers.advice import Policy, advise, fingerprint
 from classifiers.attempt import Attempt, JobState, Past, attempts, belongs, forget
 from classifiers.attribution import Attribution, attribute
+from classifiers.exit_facts import FACTS_TOPIC
 from classifiers.exit_spec import UNKNOWN, ExitSpec
-from classifiers.matching import FACTS_TOPIC
 from classifiers.records import (
     Advice,
     AttemptFacts,
@@ -45,10 +46,14 @@ MAX_PAST = 50
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Time as records tell it: up to where all input is scanned (None: not all partitions known), and the newest tick."""
+    """Time as records tell it: up to where all input is scanned (None: not all partitions known), and the newest tick.
+
+    `at` is when the decision is made, for its time stamp alone; the newest tick where it is not given.
+    """
 
     watermark: float | None
     now: float
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,8 @@ def decide(state: JobState, clock: Clock, judge: Judge) -> tuple[JobState, list[
         if not _worth(verdict, old, attempt, clock, judge):
             continue
         earlier = [p for p in state.past if p.attempt < verdict.attempt]
-        advice = _advice(verdict, found, earlier, judge) if verdict.label else None
+        overtaken = any(p.attempt > verdict.attempt for p in state.past)
+        advice = _advice(verdict, found, earlier, judge) if verdict.label and not overtaken else None
         state = _remember(state, attempt, verdict, advice)
         published.append(Published(verdict, advice))
         if verdict.final:
@@ -170,7 +176,7 @@ def _verdict(
         signature=SignatureRef(winner.signature, winner.version) if winner else None,
         catalog=(winner.catalog if winner else "") or judge.digest,
         coverage=Coverage.LATE if late and _overdue(attempt, clock, judge) else Coverage.COMPLETE,
-        decided_at=max(clock.now, grace_from),
+        decided_at=max(clock.now if clock.at is None else clock.at, grace_from),
         ranking=found.ranking,
         captures=winner.captures if winner else {},
         context=tuple(c.text for c in context[-MAX_CONTEXT_SHOWN:]),
@@ -215,6 +221,7 @@ def _without_sent(state: JobState) -> JobState:
 def _remember(state: JobState, attempt: Attempt, verdict: Verdict, advice: Advice | None) -> JobState:
     facts = attempt.facts
     known = facts.started_at is not None and facts.ended_at is not None
+    old = next((p for p in state.past if p.identity == attempt.identity), None)
     entry = Past(
         attempt=verdict.attempt,
         identity=attempt.identity,
@@ -223,8 +230,8 @@ def _remember(state: JobState, attempt: Attempt, verdict: Verdict, advice: Advic
         label=verdict.label,
         signature=verdict.signature,
         root_text=fingerprint(verdict.ranking[0]) if verdict.signature else "",
-        retry=advice.retry if advice else False,
-        counts=advice.counts_toward_budget if advice else False,
+        retry=advice.retry if advice else old is not None and old.retry,
+        counts=advice.counts_toward_budget if advice else old is not None and old.counts,
         run_s=facts.ended_at - facts.started_at if known else None,  # type: ignore[operator]
         verdict=verdict,
         advice=advice,

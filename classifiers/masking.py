@@ -55,6 +55,6 @@ def _mask(found: re.Match[str]) -> str:
         return "<path>" + (suffix.group().lower() if suffix else "")
     if kind == "url":
         return f"{text.partition(':')[0]}://<url>"
-    if kind == "host" and (text.lower() in _WORDS_WITH_NUMBERS or "." not in text and not text[-1].isdigit()):
+    if kind == "host" and (text.lower() in _WORDS_WITH_NUMBERS or ("." not in text and not text[-1].isdigit())):
         return text
     return "#" if kind == "number" else f"<{kind}>"

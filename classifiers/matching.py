@@ -19,14 +19,14 @@ import hyperscan
 import regex
 
 from classifiers.catalog import Catalog
+from classifiers.exit_facts import agrees, of_facts
 from classifiers.lines import clean, quoted, segments
 from classifiers.patterns import literal_length, loosened
-from classifiers.records import AttemptFacts, Evidence, LogLine, Position, Role, Stream
+from classifiers.records import AttemptFacts, Evidence, LogLine, Role
 from classifiers.redaction import redact
 from classifiers.signature import Signature
 
 FAILURE_LIKE = r"(?i)\b(?:error|exception|fail(?:ed|ure)?|fatal|abort(?:ed|ing)?|killed|panic|denied|cannot|can't|unable|refused|timed out|invalid|not found|no such|terminat(?:ed|ing)|core dumped|traceback|unexpected)\b"
-FACTS_TOPIC = "exit-facts"
 MAX_TEXT = 2_000
 MAX_CAPTURE = 200
 MAX_TIME_APART_S = 600.0
@@ -146,7 +146,7 @@ class Matcher:
             reasons = (facts.reason, *facts.disruptions) if "reason" in signature.facts else (None,)
             for reason in reasons:
                 if agrees(signature, {**known, "reason": reason}):
-                    found.append(_of_facts(signature, facts, reason, appended_at, self.catalog.digest))
+                    found.append(of_facts(signature, facts, reason, appended_at, self.catalog.digest))
                     break
         return found
 
@@ -219,38 +219,3 @@ def inherited_level(text: str, before: Sequence[str]) -> str | None:
 def best_time(time: float | None, appended_at: float) -> float:
     """The producer's time where it can be right, else the broker's: a clock two hours off decides nothing."""
     return time if time is not None and abs(time - appended_at) <= MAX_TIME_APART_S else appended_at
-
-
-def agrees(signature: Signature, known: dict[str, str | int | None]) -> bool:
-    """True where every fact that the signature names has one of its values."""
-    return all(known.get(name) in values for name, values in signature.facts.items())
-
-
-def _of_facts(
-    signature: Signature, facts: AttemptFacts, reason: str | None, appended_at: float, digest: str
-) -> Evidence:
-    parts = [
-        ("state", facts.state),
-        ("exit code", facts.exit_code),
-        ("signal", facts.signal),
-        ("reason", reason),
-    ]
-    text = "exit facts: " + ", ".join(f"{name} {value}" for name, value in parts if value is not None)
-    return Evidence(
-        cluster=facts.cluster,
-        job_id=facts.job_id,
-        signature=signature.id,
-        version=signature.version,
-        label=signature.label or "",
-        role=signature.role,
-        text=text,
-        stream=Stream.SCHEDULER,
-        position=Position(FACTS_TOPIC),
-        appended_at=appended_at,
-        time=facts.ended_at if facts.ended_at is not None else appended_at,
-        catalog=digest,
-        ref=facts.ref,
-        node=facts.failed_node,
-        shadow=signature.status == "shadow",
-        specificity=len(signature.facts),
-    )

@@ -35,7 +35,12 @@ JOBS = (
     Job("gpu-memory", ("gpu_oom",), case="oom-on-one-rank-of-eight-seen-by-torchrun-and-srun", gpus=8),
     Job("bad-gpu-index", ("gpu_invalid_memory_access",), case="device-side-assert-from-a-label-out-of-range"),
     Job("hdfs-input", ("incorrect_inputs",), case="hdfs-input-folder-of-the-job-does-not-exist"),
-    Job("key-error-on-rank-3", ("semantic_error",), case="key-error-on-rank-3-and-nccl-timeouts-half-an-hour-later", gpus=8),
+    Job(
+        "key-error-on-rank-3",
+        ("semantic_error",),
+        case="key-error-on-rank-3-and-nccl-timeouts-half-an-hour-later",
+        gpus=8,
+    ),
     Job("nan-loss", ("arithmetic_error",), case="nan-loss-stops-the-run"),
     Job("home-quota", ("disk_quota",), case="home-quota-exceeded-while-writing-a-checkpoint"),
     Job("old-driver", ("cuda_failure",) * 3, case="driver-too-old-for-the-cuda-build-of-the-job"),

@@ -53,7 +53,7 @@ class Shipper(Protocol):
 
 
 def shipper(folder: Path, bootstrap: str, topic: str) -> Shipper:
-    """rsyslog where it and its Kafka output are installed, else the tail publisher."""
+    """Rsyslog where it and its Kafka output are installed, else the tail publisher."""
     if shutil.which("rsyslogd") and any(Path(p).exists() for p in OMKAFKA):
         return Rsyslog(folder, bootstrap, topic)
     return TailPublisher(folder, bootstrap, topic)

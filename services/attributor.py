@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import structlog
@@ -87,7 +87,7 @@ class Attributor:
     async def _process(self, batch: Batch) -> None:
         mine = self._partitions.get(batch.partition) or await self._load(batch.partition)
         changed = self._take_in(batch, mine)
-        clock = mine.watermarks.clock()
+        clock = replace(mine.watermarks.clock(), at=time.time())
         judge = judge_of(self._live, self._settings)
         passed = max(clock.watermark or 0.0, clock.now - judge.timing.max_wait_s)
         ready = changed | {key for key, due in mine.due.items() if due <= passed}

@@ -224,6 +224,6 @@ def _draw_labels(axes: Any, judged: Sequence[Judged]) -> None:
     axes.barh(height + 0.2, [r[1] for _, r in rows], height=0.38, color=INK, label="precision")
     axes.barh(height - 0.2, [r[2] for _, r in rows], height=0.38, color=FAINT, label="recall")
     axes.set_yticks(height, [f"{label} ({r[0]})" for label, r in rows], fontsize=8)
-    axes.set(xlim=(0, 1), xlabel="share")
+    axes.set(xlim=(0, 1), ylim=(-0.7, len(rows) - 0.3), xlabel="share")
     axes.set_title("Precision and recall by label, before thresholds")
     axes.legend(frameon=False, loc="lower right")

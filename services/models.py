@@ -32,11 +32,10 @@ from services.model_files import (
 )
 from services.model_report import figures_of, write_report
 from services.signature_files import cache_folder
-from services.training import Tell, calibrated, fit, hold_out, judged, table_of, train
+from services.training import Tell, TooLittle, calibrated, fit, hold_out, judged, table_of, train
 from services.training_rows import Material, gather, row_key
 
 SLACK = 0.005
-MIN_LABELS = 3
 log = structlog.get_logger()
 
 
@@ -67,7 +66,11 @@ def build_default(folder: Path, matcher: Matcher, signatures: Path) -> None:
     """Learn the signatures and cases that ship, into the folder."""
     log.info("building the default fallback model", folder=str(folder))
     material = material_of(matcher, signatures, (), None)
-    learned, rows = train(material, matcher.catalog.spec, lambda line: log.debug(line))
+    try:
+        learned, rows = train(material, matcher.catalog.spec, lambda line: log.debug(line))
+    except TooLittle as error:
+        log.warning("no default fallback model", problem=str(error))
+        return
     figures = figures_of(rows, matcher.catalog.spec)
     save(folder, learned, card_of(material, learned, matcher.catalog.spec, figures, datetime.now(UTC)))
 
@@ -134,10 +137,14 @@ def compare(folder: Path, material: Material, made: Made, spec: ExitSpec, tell: 
     known = frozenset(card.rows)
     table = table_of(material.rows)
     rows = np.asarray([row_key(row) in known for row in table.rows])
-    tell(f"the model in use, on the same folds: {int(rows.sum())} of its {len(known)} rows are still there")
-    if len(set(table.labels[rows])) < MIN_LABELS:
+    tell(
+        f"the model in use, on the same folds: {len({row_key(row) for row in table.rows} & known)} of its {len(known)} rows are still there"
+    )
+    try:
+        held = hold_out(material, table, tell, rows)
+    except TooLittle as error:
+        tell(f"nothing to compare with: {error}")
         return None
-    held = hold_out(material, table, tell, rows)
     learned = calibrated(fit(table, rows), held, spec)
     return figures_of(judged(learned, held), spec)
 

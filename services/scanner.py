@@ -19,7 +19,7 @@ import msgspec
 
 from classifiers.attempt import KEPT
 from classifiers.lines import MAX_CHARS
-from classifiers.matching import MAX_TEXT, Matcher
+from classifiers.matching import LOOK_BACK, MAX_TEXT, Matcher
 from classifiers.records import Context, Evidence, JobEvent, LogLine, NodeEvent, Stream, Tick
 from classifiers.redaction import redact
 from services import metrics, topics, wire

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 
 from classifiers.exit_spec import ExitSpec
 from classifiers.fallback import (
@@ -37,10 +37,16 @@ FOLDS = 5
 # How much labels that were left out entirely weigh.  A quarter of incidents have causes never seen before (Chen et al.,
 # EuroSys 2024); held-out signatures stand for those.  That no row at all tells of a label of the closed list is rarer.
 UNSEEN_SHARE = 0.1
-LOG_WEIGHT = 25.0  # A whole log tells more of what will come than one line of a signature's examples.
+# A whole log tells more of what will come than one line; like UNSEEN_SHARE set where 0.25 and 10 were too timid on one.
+LOG_WEIGHT = 25.0
 MAX_COMPANY = 4
 RELIABLE = 8
+MIN_TRIALS = 20
 Tell = Callable[[str], None]
+
+
+class TooLittle(ValueError):
+    """Too little to learn from; str() is one line for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,10 @@ def hold_out(material: Material, table: Table, tell: Tell, rows: NDArray[np.bool
     for fold in range(FOLDS):
         left_out = frozenset(names[fold::FOLDS])
         chosen = (folds != fold) & ~np.isin(table.labels, sorted(left_out))
-        model = Fallback(fit(table, chosen if rows is None else chosen & rows))
+        chosen = chosen if rows is None else chosen & rows
+        if len(set(table.labels[chosen])) < 3 or NOTHING not in table.labels[chosen]:
+            raise TooLittle("too few labels to learn from: each fold needs two, and lines that say nothing")
+        model = Fallback(fit(table, chosen))
         tell(f"fold {fold + 1} of {FOLDS}: {int(chosen.sum())} rows learned, {len(left_out)} labels left out")
         company = [r.text for r, f in zip(table.rows, folds, strict=True) if f == fold and r.label == NOTHING]
         for trial in material.trials:
@@ -203,9 +212,13 @@ def judged(learned: Learned, held: Sequence[Held]) -> list[Judged]:
 
 
 def train(material: Material, spec: ExitSpec, tell: Tell) -> tuple[Learned, list[Judged]]:
-    """The model of all material, and its held-out readings."""
+    """The model of all material, and its held-out readings.  Raises TooLittle."""
+    if len(material.trials) < MIN_TRIALS:
+        raise TooLittle(f"{len(material.trials)} examples are too few to learn from (at least {MIN_TRIALS})")
     table = table_of(material.rows)
     tell(f"{len(material.rows)} rows of {len({r.group for r in material.rows})} groups, {len(material.trials)} trials")
     held = hold_out(material, table, tell)
+    if len({h.right for h in held}) < 2:
+        raise TooLittle("held-out examples are all right or all wrong: nothing to calibrate by; give more of them")
     learned = calibrated(fit(table, np.ones(len(table.rows), dtype=bool)), held, spec)
     return learned, judged(learned, held)

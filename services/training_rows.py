@@ -7,16 +7,13 @@ Rule: a row that says nothing of a root cause (noise, counter-examples, unmarked
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from classifiers.cases import Case, read_case
 from classifiers.catalog import Catalog
-from classifiers.classification import Log
 from classifiers.context import context_of
 from classifiers.exit_spec import ENDED_WELL, UNKNOWN, ExitSpec
 from classifiers.fallback import NOTHING, facts_text
@@ -24,9 +21,10 @@ from classifiers.lines import clean
 from classifiers.masking import masked, template
 from classifiers.matching import Matcher
 from classifiers.records import AttemptFacts, Evidence, LogLine, Position, Role, Stream
-from services.rewording import reworded, skeletons
 from classifiers.signature import Example, Signature
-from services.evaluation import CorpusError, Sample
+from services.evaluation import Sample
+from services.feedback_rows import read_feedback
+from services.rewording import reworded, skeletons
 
 SOURCES = ("example", "rewording", "skeleton", "why", "counter-example", "definition", "case", "corpus", "feedback")
 # How much a line of each role says about the root cause; a summary names what happened elsewhere.
@@ -197,38 +195,6 @@ def add_sample(found: Material, sample: Sample, matcher: Matcher, source: str) -
         weight = 1.0 if text == root else 0.3
         found.rows.append(Row(masked(text), sample.label if marked else NOTHING, group, weight, source))
     found.trials.append(Trial(tuple(lines), facts, sample.accepted, group, source))
-
-
-def read_feedback(path: Path, spec: ExitSpec) -> list[Sample]:
-    """People's labels, JSON lines of {"lines", "label", "id"?, exit facts?}.  Raises CorpusError with file and line."""
-    try:
-        texts = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise CorpusError(f"{path}: {error.strerror}") from None
-    samples = []
-    for number, text in enumerate(texts, 1):
-        if text.strip():
-            try:
-                samples.append(_said(json.loads(text), f"{path}:{number}"))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise CorpusError(f"{path}:{number}: not feedback (needs lines and label): {error!r}") from None
-            if samples[-1].label not in spec:
-                raise CorpusError(f"{path}:{number}: label {samples[-1].label} is not in the exit spec")
-    return samples
-
-
-def _said(row: dict[str, Any], place: str) -> Sample:
-    name = str(row.get("id", place))
-    log = Log(
-        id=name,
-        lines=[str(line) for line in row["lines"]],
-        stream=Stream(row.get("stream", "stderr")),
-        exit_code=row.get("exit_code"),
-        signal=row.get("signal"),
-        state=row.get("state"),
-        reason=row.get("reason"),
-    )
-    return Sample(log=log, label=row["label"], also=(), project=name, root_line=row.get("root_cause_line"))
 
 
 def _line_of(example: Example) -> str:

@@ -9,6 +9,7 @@ Rule: a batch whose partition moved to another worker is left to that one.
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, cast

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from classifiers.advice import MAX_BYTES, Policy, advise, fingerprint, iso, parse_bytes
 from classifiers.attempt import Past
+from classifiers.exit_facts import FACTS_TOPIC
 from classifiers.exit_spec import read_exit_spec
-from classifiers.matching import FACTS_TOPIC
 from classifiers.records import (
     Action,
     AttemptFacts,
@@ -108,13 +108,15 @@ def remembered(verdict_: Verdict, advice) -> Past:
     )
 
 
-def history(*labels: str, policy: Policy | None = None, trusted: bool = True, line: Ranked | None = None):
+def history(
+    *labels: str, policy: Policy | None = None, trusted: bool = True, witnessed: bool = True, line: Ranked | None = None
+):
     """The advice on attempts that fail with these labels one after the other, while it says retry."""
     past: list[Past] = []
     told = []
     for attempt, label in enumerate(labels, 1):
         decided = verdict(label, attempt, line=line)
-        told.append(advise(decided, past, SPEC, policy or Policy(), trusted=trusted))
+        told.append(advise(decided, past, SPEC, policy or Policy(), trusted=trusted, witnessed=witnessed))
         past.append(remembered(decided, told[-1]))
     return told
 
@@ -162,6 +164,14 @@ def test_interruptions_are_bounded_all_the_same():
     assert Action.HOLD is told[-1].action
 
 
+def test_an_interruption_that_nobody_else_saw_counts():
+    """Only the scheduler's or the node's own word makes a retry free: a job can print anything."""
+    told = history(*["job_preempted"] * 5, witnessed=False)
+
+    assert [True, True, True, False] == [a.retry for a in told[:4]]
+    assert {True} == {a.counts_toward_budget for a in told}
+
+
 def test_an_exhausted_infra_label_holds_the_job_for_a_person():
     """Its owner did nothing wrong; the work is kept."""
     assert [Action.RETRY_AFTER] * 3 + [Action.HOLD] == [a.action for a in history(*["network_error"] * 4)]
@@ -170,7 +180,7 @@ def test_an_exhausted_infra_label_holds_the_job_for_a_person():
 @pytest.mark.parametrize("label", ["job_preempted", "node_failure", "network_error"])
 def test_what_a_job_could_have_printed_itself_earns_one_retry_that_counts(label):
     """A fake preemption line in its own output is no way to run for ever."""
-    told = history(label, label, trusted=False)
+    told = history(label, label, trusted=False, witnessed=False)
 
     assert [(True, True), (False, True)] == [(a.retry, a.counts_toward_budget) for a in told]
 
@@ -179,7 +189,7 @@ def test_many_different_fakes_are_bounded_by_the_owners_budget():
     """Each label once would be too many."""
     labels = ["job_preempted", "node_failure", "network_error", "cuda_failure", "mpi_error"]
 
-    assert 3 == sum(retries(*labels, trusted=False))
+    assert 3 == sum(retries(*labels, trusted=False, witnessed=False))
 
 
 def test_the_same_root_again_lowers_the_hope_until_it_stops():
@@ -323,14 +333,14 @@ def test_advice_expires():
     assert (iso(T0), iso(T0 + 90.5)) == (advice.issued_at, advice.expires_at)
 
 
-def test_an_unknown_cause_earns_one_retry_that_spends_nothing_of_the_owners():
-    """Nobody is to blame for what we don't know."""
+def test_an_unknown_cause_earns_one_retry_that_counts():
+    """It rests on nothing, and says so."""
     nothing = {"source": Source.NONE, "signature": None, "ranking": (), "confidence": 0.0}
     first = advise(verdict("unknown", **nothing), [], SPEC, Policy())
     entry = msgspec.structs.replace(remembered(verdict("unknown"), first), root_text="")
     second = advise(verdict("unknown", 2, **nothing), [entry], SPEC, Policy())
 
-    assert (True, False, None, None) == (first.retry, first.counts_toward_budget, first.evidence, first.signature)
+    assert (True, True, None, None) == (first.retry, first.counts_toward_budget, first.evidence, first.signature)
     assert not second.retry
 
 
@@ -364,7 +374,7 @@ def test_the_same_verdict_and_history_give_the_same_bytes():
 @given(st.lists(st.sampled_from(sorted(SPEC.labels)), max_size=40), st.booleans())
 def test_no_history_earns_endless_retries(labels, trusted):
     """Every label's budget, and the owner's, hold in any mixture; an untrusted one never passes the owner's."""
-    told = history(*labels, trusted=trusted)
+    told = history(*labels, trusted=trusted, witnessed=trusted)
     budget = sum(label.retry.budget for label in SPEC.labels.values())
 
     assert sum(a.retry for a in told) <= (budget if trusted else Policy().max_retries)

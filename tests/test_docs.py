@@ -77,7 +77,7 @@ def test_every_label_has_a_sentence_and_a_remedy():
 
 @pytest.mark.parametrize("view", sorted((ROOT / "migrations" / "views").glob("*.sql")), ids=lambda p: p.stem)
 def test_every_view_has_a_comment(view):
-    """Dashboards' authors read it with \\d+."""
+    r"""Dashboards' authors read it with \\d+."""
     assert f"COMMENT ON VIEW {view.stem} IS" in view.read_text()
 
 

@@ -44,7 +44,7 @@ def test_a_guess_names_the_words_that_spoke_for_it() -> None:
     guess = eager().guess(["epoch 3 finished, loss 0.4", "CUDA out of memory, tried to allocate 9 GiB"], NOBODY)
     assert guess is not None
     assert guess.why
-    assert set(guess.why) <= set("cuda out of memory tried to allocate gib".split())
+    assert set(guess.why) <= {"cuda", "out", "of", "memory", "tried", "to", "allocate", "gib"}
 
 
 def test_the_failure_decides_wherever_its_line_stands() -> None:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from learned import NOBODY, material, small_model, spec
+from builders import catalog_of, signature_yaml
+from learned import FAILURES, NOBODY, material, small_model, spec
 
 from classifiers.exit_spec import ExitSpec
 from classifiers.fallback import Fallback
+from classifiers.matching import Matcher
 from services.model_files import CARD, MODEL, BadModel, load_fallback, load_or_build, read_card, read_model, save
-from services.models import Made, card_of, compare
+from services.models import Made, card_of, compare, fallback_folder, ready_fallback
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 FIGURES = {"cost": 0.8}
@@ -171,3 +173,24 @@ def test_an_exit_spec_with_another_label_refuses_the_model(tmp_path: Path) -> No
     other = ExitSpec({**labels, "brand_new": labels["gpu_oom"]})
     with pytest.raises(BadModel, match="brand_new"):
         read_model(tmp_path, other)
+
+
+def test_a_folder_of_few_signatures_gives_no_default_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalog too small to learn from leaves the service without a fallback, not without a service."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert ready_fallback(Matcher(catalog_of(signature_yaml())), tmp_path) is None
+
+
+def test_the_promoted_model_is_the_one_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `exitsign train` promoted is taken before any default is built."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    saved(fallback_folder())
+    fallback = ready_fallback(Matcher(catalog_of(signature_yaml())), tmp_path)
+    assert fallback is not None
+    assert set(FAILURES) == set(fallback.labels)
+
+
+def test_a_named_folder_without_a_model_is_none_and_builds_nothing(tmp_path: Path) -> None:
+    """A folder that the settings name is read as it is."""
+    assert ready_fallback(Matcher(catalog_of(signature_yaml())), tmp_path, tmp_path / "mine") is None
+    assert not (tmp_path / "mine").exists()

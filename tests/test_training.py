@@ -6,17 +6,21 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 from builders import catalog_of, signature_yaml
 from learned import material, small_model, spec
+from typer.testing import CliRunner
 
 from classifiers.cases import read_case
 from classifiers.context import context_of
 from classifiers.fallback import NOTHING
 from classifiers.matching import Matcher
-from services.rewording import reworded, skeletons
+from services.cli.train import run
 from services.evaluation import CorpusError
+from services.feedback_rows import read_feedback
 from services.model_report import best_coverage, figures_of, write_report
-from services.training import FOLDS, fold_of, hold_out, table_of
+from services.rewording import reworded, skeletons
+from services.training import FOLDS, TooLittle, fold_of, hold_out, table_of, train
 from services.training_rows import (
     Material,
     add_case,
@@ -24,7 +28,6 @@ from services.training_rows import (
     in_groups,
     of_counter_examples,
     of_signature,
-    read_feedback,
 )
 
 QUOTA = signature_yaml(
@@ -158,6 +161,7 @@ def test_feedback_is_learned_with_the_exit_facts_it_came_with(tmp_path: Path) ->
         ('{"lines": ["x"], "label": "no_such_label"}', "label no_such_label is not in the exit spec"),
         ('{"lines": ["x"]}', "needs lines and label"),
         ("not json", "not feedback"),
+        ('{"lines": ["x"], "label": "gpu_oom", "root_cause_line": 7}', "root_cause_line 7 is not one of 1 lines"),
     ],
 )
 def test_feedback_that_can_not_be_used_is_named_by_line(tmp_path: Path, text: str, reason: str) -> None:
@@ -201,3 +205,25 @@ def test_a_fold_is_the_same_whoever_else_is_there() -> None:
     names = [f"group {n}" for n in range(100)]
     assert [fold_of(name) for name in names] == [fold_of(name) for name in reversed(names)][::-1]
     assert set(range(FOLDS)) == {fold_of(name) for name in names}
+
+
+def test_too_little_to_learn_from_is_said(tmp_path: Path) -> None:
+    """Few examples, or examples of one label alone, are refused in one line."""
+    found = material()
+    with pytest.raises(TooLittle, match="too few to learn from"):
+        train(Material(found.rows, found.trials[:3]), spec(), lambda line: None)
+    one = [row for row in found.rows if row.label in (NOTHING, "gpu_oom")]
+    with pytest.raises(TooLittle, match="too few labels"):
+        train(Material(one, found.trials), spec(), lambda line: None)
+
+
+def test_the_command_names_a_corpus_that_is_not_there(tmp_path: Path) -> None:
+    """A wrong path ends the command with one line and status 2, before anything is learned or written."""
+    app = typer.Typer()
+    app.command()(run)
+    ended = CliRunner().invoke(app, ["--corpus", str(tmp_path / "none.jsonl"), "--out", str(tmp_path / "model")])
+    assert 2 == ended.exit_code
+    assert ["exitsign:", "No", "such", "file", "or", "directory"] == [
+        w for w in ended.output.split() if "none" not in w
+    ]
+    assert not (tmp_path / "model").exists()

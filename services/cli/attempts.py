@@ -40,6 +40,7 @@ def show(
             print_json(row)
         else:
             _tell(row)
+            _tell_feedback(row["feedback"])
 
 
 def _tell(row: dict[str, Any]) -> None:
@@ -74,3 +75,9 @@ def _tell(row: dict[str, Any]) -> None:
         OUT.print(Text(f"  ? {line}", style="dim"), soft_wrap=True)
     if row["action"]:
         OUT.print(Text(f"  advice: {row['action']}: {row['advice_reason']} {row['remedy']}"), soft_wrap=True)
+
+
+def _tell_feedback(given: list[dict[str, Any]]) -> None:
+    for said in given:
+        note = f": {said['note']}" if said["note"] else ""
+        OUT.print(Text(f"  feedback: {said['label']} by {said['by']}{note}", style="dim"), soft_wrap=True)

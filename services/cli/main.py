@@ -25,6 +25,8 @@ COMMANDS = {
     "topics": "services.cli.topics",
     "advice": "services.cli.advice",
     "attempts": "services.cli.attempts",
+    "feedback": "services.cli.feedback",
+    "unknowns": "services.cli.unknowns",
     "signatures": "services.cli.signatures",
     "evaluate": "services.cli.evaluate",
 }

@@ -29,6 +29,7 @@ def run(
     Example: exitsign train --corpus labelled.jsonl --out model/
     """
     from services.models import compare, fallback_folder, material_of, train_into
+    from services.training import TooLittle
 
     with one_line_errors():
         matcher = load_matcher(folder_of(settings().signatures))
@@ -39,7 +40,7 @@ def run(
             tell = _teller(datetime.now(UTC))
             made = train_into(folder / "candidate", material, matcher.catalog.spec, tell, now=datetime.now(UTC))
             old = compare(folder, material, made, matcher.catalog.spec, tell)
-        except (CorpusError, BadModel) as error:
+        except (CorpusError, BadModel, TooLittle) as error:
             fail(str(error))
     _tell_figures(made.card.figures, old)
     OUT.print(f"report: {folder / 'candidate' / 'report.md'}", soft_wrap=True)
