@@ -62,10 +62,7 @@ def advise(
     trusted: bool = True,
     witnessed: bool = False,
 ) -> Advice:
-    """What the scheduler should do after this verdict; `past` holds the job's earlier attempts, in order.
-
-    `trusted` and `witnessed` are those of the attribution.
-    """
+    """What the scheduler should do; `past` holds the job's earlier attempts; `trusted`, `witnessed`: see Attribution."""
     label = spec[verdict.label or ""]
     winner = verdict.ranking[0] if verdict.ranking and verdict.signature else None
     counts = label.retry.counts or not witnessed

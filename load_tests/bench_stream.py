@@ -80,7 +80,7 @@ async def _fill(bootstrap: str, count: int) -> None:
     await admin.close()
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, max_batch_size=256 * 1024, compression_type="lz4")
     await producer.start()
-    sent: list[asyncio.Future[Any]] = []
+    sent: list[asyncio.Future[object]] = []
     number = 0
     while number < count:
         batch = producer.create_batch()
