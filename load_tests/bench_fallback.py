@@ -227,7 +227,7 @@ def main() -> None:
     except CorpusError as error:
         sys.exit(str(error))
     bench = Bench([s for s in samples if chosen.fold is None or fold_of(s.project) == chosen.fold])
-    results = {}
+    results: dict[str, Any] = {"corpus": {"file": chosen.corpus.name, "fold": chosen.fold, "used": len(bench.samples)}}
     for name in chosen.parts.split(","):
         results[name] = PARTS[name](bench)
         print(name, json.dumps(results[name], indent=1, default=str), flush=True)

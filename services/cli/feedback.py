@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from difflib import get_close_matches
 from typing import Annotated
@@ -18,7 +19,7 @@ from services.cli.signatures_folder import Folder, catalog_of, chosen_folder
 from services.queries import Unreachable, attempts_of
 from services.settings import Settings
 
-TIMEOUT_S = 20
+TIMEOUT_S = 10
 
 
 def run(
@@ -79,8 +80,10 @@ def _cluster_of(chosen: Settings, job: str, attempt: int, cluster: str | None) -
 
 def _publish(kafka: str, said: Feedback) -> None:
     """Send it and wait for the brokers; a failure ends the command with one line."""
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # It writes a line for every try.
+    patience = {"bootstrap_timeout_ms": TIMEOUT_S * 1000, "max_block_ms": TIMEOUT_S * 1000}
     try:
-        producer = KafkaProducer(bootstrap_servers=kafka.split(","), acks="all", max_block_ms=TIMEOUT_S * 1000)
+        producer = KafkaProducer(bootstrap_servers=kafka.split(","), acks="all", **patience)
     except (KafkaError, OSError) as error:
         fail(f"Kafka at {kafka}: {error}; set EXITSIGN_KAFKA, or `exitsign stack up`", 1)
     try:
