@@ -15,6 +15,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(BIN)/exitsign train --ready
 	@touch $@
 
 demo: setup ## The main job: real failures in, labels in Postgres, advice out; ends by itself

@@ -96,7 +96,7 @@ def advise(
         catalog=verdict.catalog,
         evidence=_evidence(winner),
         coverage=verdict.coverage,
-        reason=sentence(label, winner, stop),
+        reason=sentence(label, winner, stop, verdict.reason if verdict.source is Source.MODEL else label.reason),
         remedy=label.remedy,
         mode=_mode(verdict, policy),
         issued_at=iso(verdict.decided_at),
@@ -122,10 +122,10 @@ def fingerprint(winner: Ranked | None) -> str:
     return f"{winner.signature}|{_NUMBERS.sub('#', winner.text)[:300]}" if winner else ""
 
 
-def sentence(label: Label, winner: Ranked | None, stop: str | None) -> str:
+def sentence(label: Label, winner: Ranked | None, stop: str | None, what: str) -> str:
     """One sentence for people: what happened, the line that says so, and what follows."""
     line = f" ({winner.text[:160]})" if winner and winner.position.topic != FACTS_TOPIC else ""
-    return f"{label.reason}{line}; {stop or _RETRIES[label.retry.behaviour]}."
+    return f"{what}{line}; {stop or _RETRIES[label.retry.behaviour]}."
 
 
 _RETRIES = {

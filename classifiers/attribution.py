@@ -99,7 +99,11 @@ def explains(cause: Evidence, symptom: Evidence, spec: ExitSpec) -> bool:
     if cause is symptom or cause.signature == symptom.signature:
         return False
     before = not_after(cause, symptom)
-    if (before or not _is_log(cause) or _interrupts(cause, symptom, spec)) and spec.explains(cause.label, symptom.label) and _can_cause(cause, symptom):
+    if (
+        (before or not _is_log(cause) or _interrupts(cause, symptom, spec))
+        and spec.explains(cause.label, symptom.label)
+        and _can_cause(cause, symptom)
+    ):
         return True
     if cause.label == symptom.label:
         return STRENGTH[cause.role] < STRENGTH[symptom.role]

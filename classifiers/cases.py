@@ -81,7 +81,9 @@ def write_case(case: Case) -> str:
     head = [f"why: {case.why}", f"end: {{{end}}}", f"label: {case.label or 'null'}"]
     if case.healthy:
         head.append("healthy: true")
-    body = [f"{'-' if ln.rank is None else f'r{ln.rank}'} {ln.stream} {ln.mark} {ln.text}".rstrip() for ln in case.lines]
+    body = [
+        f"{'-' if ln.rank is None else f'r{ln.rank}'} {ln.stream} {ln.mark} {ln.text}".rstrip() for ln in case.lines
+    ]
     return "\n".join([*head, "---", *body]) + "\n"
 
 

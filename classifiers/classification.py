@@ -11,9 +11,10 @@ import msgspec
 
 from classifiers.advice import Policy, advise
 from classifiers.attribution import attribute
+from classifiers.context import context_of
 from classifiers.decision import ended_well
 from classifiers.exit_facts import FACTS_TOPIC
-from classifiers.exit_spec import UNKNOWN
+from classifiers.hybrid import Guesser, name
 from classifiers.matching import Matcher
 from classifiers.records import (
     AttemptFacts,
@@ -43,7 +44,7 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-def classify(log: Log, matcher: Matcher) -> Verdict:
+def classify(log: Log, matcher: Matcher, guess: Guesser | None = None) -> Verdict:
     """The verdict of one log.  `ranking` holds line numbers (0-based) as `position.offset`."""
     facts = AttemptFacts(
         cluster="",
@@ -68,26 +69,27 @@ def classify(log: Log, matcher: Matcher) -> Verdict:
     spec = matcher.catalog.spec
     evidence = [] if well else [*matcher.scan(lines), *matcher.facts(facts, len(lines) * LINE_S)]
     found = attribute(evidence, spec)
-    winner = found.winner
-    label = None if well else winner.label if winner else UNKNOWN
-    on_facts = winner is not None and winner.position.topic == FACTS_TOPIC
+    said = None
+    if not well:
+        said = name(found, facts, lambda: context_of(matcher, log.lines, log.stream), guess, spec)
+    winner = said.winner if said else None
     return Verdict(
         verdict_id="",
         attempt=1,
         facts=facts,
         revision=1,
         final=True,
-        label=label,
-        owner=spec[label].owner if label else None,
-        confidence=1.0 if well else found.confidence,
-        source=Source.NONE if winner is None else Source.FACTS if on_facts else Source.SIGNATURE,
+        label=said.label if said else None,
+        owner=spec[said.label].owner if said else None,
+        confidence=said.confidence if said else 1.0,
+        source=said.source if said else Source.NONE,
         signature=SignatureRef(winner.signature, winner.version) if winner else None,
         catalog=matcher.catalog.digest,
         coverage=Coverage.COMPLETE,
         decided_at=0.0,
         ranking=found.ranking,
         captures=winner.captures if winner else {},
-        reason=spec[label].reason if label else "The attempt ended well",
+        reason=said.reason if said else "The attempt ended well",
     )
 
 

@@ -24,8 +24,8 @@ import msgspec
 from classifiers.advice import Policy, advise, fingerprint
 from classifiers.attempt import Attempt, JobState, Past, attempts, belongs, forget
 from classifiers.attribution import Attribution, attribute
-from classifiers.exit_facts import FACTS_TOPIC
-from classifiers.exit_spec import UNKNOWN, ExitSpec
+from classifiers.exit_spec import ExitSpec
+from classifiers.hybrid import Guesser, name
 from classifiers.records import (
     Advice,
     AttemptFacts,
@@ -72,6 +72,7 @@ class Judge:
     spec: ExitSpec
     digest: str
     match_facts: Callable[[AttemptFacts, float], list[Evidence]]
+    guess: Guesser | None = None
     timing: Timing = field(default_factory=Timing)
     policy: Policy = field(default_factory=Policy)
 
@@ -107,9 +108,7 @@ def decide(state: JobState, clock: Clock, judge: Judge) -> tuple[JobState, list[
 
 
 def _advice(verdict: Verdict, found: Attribution, earlier: Sequence[Past], judge: Judge) -> Advice:
-    return advise(
-        verdict, earlier, judge.spec, judge.policy, trusted=found.trusted, witnessed=found.witnessed
-    )
+    return advise(verdict, earlier, judge.spec, judge.policy, trusted=found.trusted, witnessed=found.witnessed)
 
 
 def next_due(state: JobState, judge: Judge) -> float | None:
@@ -151,42 +150,37 @@ def _verdict(
     state: JobState, attempt: Attempt, siblings: Sequence[Attempt], clock: Clock, judge: Judge
 ) -> tuple[Verdict, Attribution]:
     mine = [e for e in belongs(state.evidence, attempt, siblings, state.past) if _in_time(e, attempt, judge.timing)]
-    grace_from = attempt.grace_from or 0.0
-    well = ended_well(attempt.facts)
-    found = Attribution(None, 1.0, (), trusted=True)
+    grace_from, well = attempt.grace_from or 0.0, ended_well(attempt.facts)
+    found, said = Attribution(None, 1.0, (), trusted=True), None
+    texts = [c.text for c in belongs(state.context, attempt, siblings, state.past)]
     if not well:
         found = attribute([*mine, *judge.match_facts(attempt.facts, grace_from)], judge.spec)
-    winner = found.winner
-    label = None if well else winner.label if winner else UNKNOWN
+        said = name(found, attempt.facts, lambda: texts, judge.guess, judge.spec)
+    winner = said.winner if said else None
     number = _number(state, attempt, siblings)
     old = next((p for p in state.past if p.identity == attempt.identity), None)
     revision = old.revision + 1 if old else 1
     late = clock.watermark is None or clock.watermark < grace_from + judge.timing.grace_s
-    context = belongs(state.context, attempt, siblings, state.past) if winner is None and not well else []
     return Verdict(
         verdict_id=deterministic_id("verdict", state.cluster, state.job_id, number, revision),
         attempt=number,
         facts=attempt.facts,
         revision=revision,
         final=_is_final(attempt, clock, judge) or well,
-        label=label,
-        owner=judge.spec[label].owner if label else None,
-        confidence=found.confidence,
-        source=Source.NONE if winner is None else Source.FACTS if _of_facts(winner) else Source.SIGNATURE,
+        label=said.label if said else None,
+        owner=judge.spec[said.label].owner if said else None,
+        confidence=said.confidence if said else 1.0,
+        source=said.source if said else Source.NONE,
         signature=SignatureRef(winner.signature, winner.version) if winner else None,
         catalog=(winner.catalog if winner else "") or judge.digest,
         coverage=Coverage.LATE if late and _overdue(attempt, clock, judge) else Coverage.COMPLETE,
         decided_at=max(clock.now if clock.at is None else clock.at, grace_from),
         ranking=found.ranking,
         captures=winner.captures if winner else {},
-        context=tuple(c.text for c in context[-MAX_CONTEXT_SHOWN:]),
+        context=tuple(texts[-MAX_CONTEXT_SHOWN:]) if said and winner is None else (),
         shadows=tuple(sorted({SignatureRef(e.signature, e.version) for e in mine if e.shadow}, key=str)),
-        reason=judge.spec[label].reason if label else "",
+        reason=said.reason if said else "",
     ), found
-
-
-def _of_facts(winner: Evidence) -> bool:
-    return winner.position.topic == FACTS_TOPIC
 
 
 def _passed(attempt: Attempt, wait_s: float, time: float | None) -> bool:

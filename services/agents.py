@@ -23,6 +23,7 @@ from kafka.errors import KafkaError
 from services import metrics
 from services.attributor import Attributor
 from services.health import serve
+from services.live_model import LiveModel
 from services.poison import TooMuchPoison
 from services.produce import Producer
 from services.recorder import Recorder
@@ -84,7 +85,9 @@ def _run_scanner(settings: Settings) -> int:
 def _run_attributor(settings: Settings) -> int:
     live = LiveMatcher(folder_of(settings.signatures), settings.match_time_limit_s)
     app, producer = _app("attributor", settings)
-    attributor = Attributor(settings, live, producer)
+    folder = folder_of(settings.signatures)
+    guess = LiveModel(folder, settings.match_time_limit_s).guess if settings.fallback else None
+    attributor = Attributor(settings, live, producer, guess)
     follow(live, settings.reload_s)
     return _run(
         app, "attributor", settings, attributor, on_revoked=lambda tps: attributor.forget(tp.partition for tp in tps)

@@ -21,6 +21,7 @@ import structlog
 from classifiers.advice import Policy
 from classifiers.attempt import JobState, attempts, step
 from classifiers.decision import Judge, Published, Timing, decide, next_due
+from classifiers.hybrid import Guesser
 from classifiers.records import Context, Evidence, JobEvent, Phase, Tick
 from services import metrics, topics, wire
 from services.produce import Message, Producer
@@ -44,13 +45,14 @@ class Partition:
     watermarks: Watermarks = field(default_factory=Watermarks)
 
 
-def judge_of(live: LiveMatcher, settings: Settings) -> Judge:
+def judge_of(live: LiveMatcher, settings: Settings, guess: Guesser | None = None) -> Judge:
     """The judge that settings and the catalog in use make."""
     matcher = live.current
     return Judge(
         spec=matcher.catalog.spec,
         digest=matcher.catalog.digest,
         match_facts=matcher.facts,
+        guess=guess,
         timing=Timing(settings.grace_s, settings.max_wait_s, settings.late_facts_s),
         policy=Policy(
             max_retries=settings.max_retries,
@@ -67,8 +69,8 @@ class Attributor:
 
     topics = (topics.EVIDENCE,)
 
-    def __init__(self, settings: Settings, live: LiveMatcher, producer: Producer) -> None:
-        self._settings, self._live, self._producer = settings, live, producer
+    def __init__(self, settings: Settings, live: LiveMatcher, producer: Producer, guess: Guesser | None = None) -> None:
+        self._settings, self._live, self._producer, self._guess = settings, live, producer, guess
         self._partitions: dict[int, Partition] = {}
 
     def forget(self, partitions: Iterable[int]) -> None:
@@ -88,7 +90,7 @@ class Attributor:
         mine = self._partitions.get(batch.partition) or await self._load(batch.partition)
         changed = self._take_in(batch, mine)
         clock = replace(mine.watermarks.clock(), at=time.time())
-        judge = judge_of(self._live, self._settings)
+        judge = judge_of(self._live, self._settings, self._guess)
         passed = max(clock.watermark or 0.0, clock.now - judge.timing.max_wait_s)
         ready = changed | {key for key, due in mine.due.items() if due <= passed}
         published: list[tuple[bytes, Published]] = []
@@ -115,7 +117,7 @@ class Attributor:
             except wire.Unknown as error:
                 metrics.UNKNOWN_RECORDS.labels(topics.ATTEMPTS).inc()
                 log.error("a job's state can't be read and is left alone", offset=record.offset, problem=str(error))
-        judge = judge_of(self._live, self._settings)
+        judge = judge_of(self._live, self._settings, self._guess)
         for key, state in mine.jobs.items():
             self._keep(mine, key, state, judge)
         unsent = [

@@ -62,6 +62,13 @@ def ready_fallback(matcher: Matcher, signatures: Path, folder: Path | None = Non
     return load_or_build(default, matcher.catalog.spec, lambda: build_default(default, matcher, signatures))
 
 
+def present_fallback(matcher: Matcher) -> Fallback | None:
+    """The model that `ready_fallback` would take, where it is there already; nothing is built."""
+    folders = (fallback_folder(), default_folder(matcher.catalog.digest))
+    found = next((folder for folder in folders if (folder / CARD).exists()), None)
+    return load_fallback(found, matcher.catalog.spec) if found else None
+
+
 def build_default(folder: Path, matcher: Matcher, signatures: Path) -> None:
     """Learn the signatures and cases that ship, into the folder."""
     log.info("building the default fallback model", folder=str(folder))

@@ -10,6 +10,7 @@ Rule: a tick never says more than what was acknowledged.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,12 +24,13 @@ from classifiers.matching import LOOK_BACK, MAX_TEXT, Matcher
 from classifiers.records import Context, Evidence, JobEvent, LogLine, NodeEvent, Stream, Tick
 from classifiers.redaction import redact
 from services import metrics, topics, wire
-from services.formats import check_input, format_named
 from services.formats.base import Format, Input, Poison, RawRecord
+from services.inputs import input_table
 from services.poison import PoisonLimit, dead_letter
 from services.produce import Message, Producer
 from services.settings import Settings
 from services.signature_files import LiveMatcher
+from services.tails import Tails
 from services.transport import Batch
 
 AGENT = "scanner"
@@ -48,30 +50,14 @@ class Scanned:
     context: list[Context] = field(default_factory=list)
     node_evidence: list[Evidence] = field(default_factory=list)
     dead: list[tuple[RawRecord, Poison]] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
     truncated: int = 0
-
-
-def input_table(settings: Settings) -> dict[str, tuple[Format, Input]]:
-    """{topic: (format, what its records leave unsaid)}.  Raises ValueError for an unknown format, naming the known ones."""
-    table = {}
-    for row in settings.inputs:
-        where = Input(
-            topic=row.topic,
-            format=row.format,
-            cluster=row.cluster,
-            scheduler=row.scheduler,
-            stream=Stream(row.stream),
-            fields=row.fields,
-        )
-        check_input(where)
-        table[row.topic] = (format_named(row.format), where)
-    return table
 
 
 def scan(records: Iterable[RawRecord], form: Format, where: Input, matcher: Matcher, context_lines: int) -> Scanned:
     """Everything that one partition's records say; pure but for the matcher's time limits."""
     found = Scanned()
-    lines: list[LogLine] = []
+    lines = found.lines
     for record in records:
         try:
             for read in form.read(record, where):
@@ -194,6 +180,7 @@ class Scanner:
         self._inputs = input_table(settings)
         self._limit = PoisonLimit(settings.poison_limit, settings.poison_window_s)
         self._timeouts: dict[str, int] = {}
+        self._tails = Tails()
 
     @property
     def topics(self) -> list[str]:
@@ -210,10 +197,15 @@ class Scanner:
             metrics.POISON.labels(AGENT, batch.topic, poison.reason).inc()
             self._limit.note(record, poison.reason)
         await self._producer.send_all(messages(found))
+        self._tails.note(found.lines, time.time())
         self._count(batch, found, matcher)
 
     async def tell(self, scanned: dict[str, float], partitions: dict[str, int], now: float, scanner: str) -> None:
-        """Send one tick to every partition of the evidence topic."""
+        """Send the tails of streams that went quiet, then one tick to every partition of the evidence topic."""
+        tails = self._tails.due(now)
+        metrics.CONTEXT.inc(len(tails))
+        metrics.CONTEXT_BYTES.inc(sum(len(c.text) for c in tails))
+        await self._producer.send_all(messages(Scanned(context=tails)))
         tick = wire.encode(Tick(scanner=scanner, time=now, scanned=scanned, partitions=partitions))
         spread = range(self._settings.partitions)
         await self._producer.send_all(Message(topics.EVIDENCE, None, tick, [], partition=p) for p in spread)
@@ -235,9 +227,9 @@ def messages(found: Scanned) -> list[Message]:
     """What one scanned batch sends: job events first, so that evidence finds its attempt."""
     out = [Message(topics.EVIDENCE, wire.job_key(r.cluster, r.job_id), wire.encode(r), []) for r in found.events]
     pieces: list[Evidence | Context] = [*found.evidence, *found.context]
-    for piece in pieces:
-        out.append(Message(topics.EVIDENCE, wire.job_key(piece.cluster, piece.job_id), wire.encode(piece), []))
-    for piece in found.node_evidence:
-        out.append(Message(topics.NODE_EVIDENCE, f"{piece.cluster}/{piece.node}".encode(), wire.encode(piece), []))
+    out += [Message(topics.EVIDENCE, wire.job_key(p.cluster, p.job_id), wire.encode(p), []) for p in pieces]
+    out += [
+        Message(topics.NODE_EVIDENCE, f"{p.cluster}/{p.node}".encode(), wire.encode(p), []) for p in found.node_evidence
+    ]
     out += [dead_letter(record, AGENT, poison.reason, poison.detail) for record, poison in found.dead]
     return out

@@ -93,6 +93,7 @@ class Settings(BaseModel):
         le=65_535,
         description="Port of /metrics and /healthz; 0 means the agent's own (9101 scanner, 9102 attributor, 9103 nodes, 9104 recorder).",
     )
+    fallback: bool = Field(True, description="Ask the model where no signature explains a failure.")
     reload_s: float = Field(5.0, gt=0, description="How often the signature folder is looked at for changes, seconds.")
     log_level: str = Field("info", description="debug, info, warning or error.")
 

@@ -17,7 +17,8 @@ from classifiers.records import Evidence, Phase, Stream
 from services import topics, wire
 from services.formats import format_named
 from services.formats.base import Input, RawRecord
-from services.scanner import MAX_NODES_CHARS, input_table, messages, scan
+from services.inputs import input_table
+from services.scanner import MAX_NODES_CHARS, messages, scan
 from services.settings import InputSettings, Settings
 
 CATALOG = catalog_of(

@@ -14,7 +14,7 @@ from rich.text import Text
 from classifiers.classification import Log, as_answer, classify
 from classifiers.matching import Matcher
 from classifiers.records import Stream, Verdict
-from services.cli.common import OUT, fail, one_line_errors, print_json, settings
+from services.cli.common import OUT, PresentModel, fail, one_line_errors, print_json, settings
 from services.signature_files import folder_of, load_matcher
 
 MAX_LINES = 2_000_000
@@ -43,6 +43,7 @@ def run(
     reason: Annotated[str | None, typer.Option(help="The scheduler's reason, such as OOMKilled.")] = None,
     stream: Annotated[Stream, typer.Option(help="Where the lines were read.")] = Stream.STDERR,
     json: Annotated[bool, typer.Option("--json", help="One JSON object an attempt.")] = False,
+    model: Annotated[bool, typer.Option(help="Ask the model where no signature explains a failure.")] = True,
 ) -> None:
     """Name the root cause of each log.
 
@@ -51,25 +52,15 @@ def run(
     with one_line_errors():
         chosen = settings()
         matcher = load_matcher(folder_of(chosen.signatures), chosen.match_time_limit_s)
+        guess = PresentModel(matcher).guess if model else None
         for path in paths:
             if jsonl:
                 logs = _rows(path)
             else:
-                logs = iter(
-                    [
-                        Log(
-                            id=path,
-                            lines=_text(path).splitlines(),
-                            stream=stream,
-                            exit_code=exit_code,
-                            signal=signal,
-                            state=state,
-                            reason=reason,
-                        )
-                    ]
-                )
+                facts = {"exit_code": exit_code, "signal": signal, "state": state, "reason": reason}
+                logs = iter([Log(id=path, lines=_text(path).splitlines(), stream=stream, **facts)])  # type: ignore[arg-type]
             for log in logs:
-                verdict = classify(log, matcher)
+                verdict = classify(log, matcher, guess)
                 if json or jsonl:
                     print_json(as_answer(verdict, matcher))
                 else:

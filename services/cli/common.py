@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,6 +12,9 @@ from typing import Any, NoReturn
 import msgspec
 from rich.console import Console
 
+from classifiers.hybrid import Guessed
+from classifiers.matching import Matcher
+from classifiers.records import AttemptFacts
 from classifiers.signature import SignatureError
 from services.settings import Settings, SettingsError, load
 from services.signature_files import NoSignatures
@@ -66,6 +69,24 @@ def print_json(value: Any) -> None:
     """One line of JSON on stdout, never wrapped or coloured."""
     sys.stdout.write(as_json(value) + "\n")
     sys.stdout.flush()
+
+
+class PresentModel:
+    """The fallback model where one is there, loaded when the first attempt needs it (`exitsign train --ready` makes one)."""
+
+    def __init__(self, matcher: Matcher) -> None:
+        self._matcher = matcher
+        self._found: list[Any] = []
+
+    def guess(self, lines: Sequence[str], facts: AttemptFacts) -> Guessed | None:
+        """What the model says, or None."""
+        if not self._found:
+            from services.models import present_fallback
+
+            self._found.append(present_fallback(self._matcher))
+        model = self._found[0]
+        guessed: Guessed | None = model.guess(lines, facts) if model is not None else None
+        return guessed
 
 
 def pretty(value: Any) -> str:

@@ -27,9 +27,11 @@ def upgrade() -> None:
     Example: exitsign db upgrade
     """
     try:
-        database.upgrade(dsn())
+        notes = database.upgrade(dsn())
     except database.DatabaseError as error:
         fail(str(error), 1)
+    for note in notes:
+        OUT.print(note, markup=False, soft_wrap=True)
     OUT.print("database is up to date")
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from classifiers.classification import classify
-from services.cli.common import OUT, fail, one_line_errors, print_json, settings
+from services.cli.common import OUT, PresentModel, fail, one_line_errors, print_json, settings
 from services.evaluation import CorpusError, Figures, Judged, figures, fold_of, judge, read_corpus
 from services.signature_files import folder_of, load_matcher
 
@@ -34,6 +34,7 @@ def run(
         int | None, typer.Option(min=0, max=1, help="Only fold 0 (for learning) or 1 (held back), split by project.")
     ] = None,
     misses: Annotated[bool, typer.Option(help="Print every miss with its ranking.")] = True,
+    model: Annotated[bool, typer.Option(help="Ask the model where no signature explains a failure.")] = True,
 ) -> None:
     """Print how good the labels are on a labelled corpus.
 
@@ -46,7 +47,8 @@ def run(
             fail(str(error))
         chosen = [s for s in samples if fold is None or fold_of(s.project) == fold]
         matcher = load_matcher(folder_of(settings().signatures))
-        judged = judge(chosen, lambda log: classify(log, matcher))
+        guess = PresentModel(matcher).guess if model else None
+        judged = judge(chosen, lambda log: classify(log, matcher, guess))
         found = figures(judged, matcher.catalog.spec)
     wrong = [j for j in judged if j.said not in j.sample.accepted]
     if json:

@@ -29,6 +29,7 @@ COMMANDS = {
     "unknowns": "services.cli.unknowns",
     "signatures": "services.cli.signatures",
     "evaluate": "services.cli.evaluate",
+    "train": "services.cli.train",
 }
 
 

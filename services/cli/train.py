@@ -23,16 +23,21 @@ def run(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the model; default: where the agents look.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Put the model into use although it is worse.")] = False,
+    ready: Annotated[bool, typer.Option("--ready", help="Only build the default model where it is missing.")] = False,
 ) -> None:
     """Train the fallback model, compare it with the one in use, and put it into use unless it is worse.
 
     Example: exitsign train --corpus labelled.jsonl --out model/
     """
-    from services.models import compare, fallback_folder, material_of, train_into
+    from services.models import compare, fallback_folder, material_of, ready_fallback, train_into
     from services.training import TooLittle
 
     with one_line_errors():
         matcher = load_matcher(folder_of(settings().signatures))
+        if ready:
+            found = ready_fallback(matcher, folder_of(settings().signatures))
+            OUT.print("the fallback model is ready" if found else "no fallback model: see the line above")
+            return
         try:
             samples = [sample for path in corpus or () for sample in read_corpus(path)]
             material = material_of(matcher, folder_of(settings().signatures), samples, feedback)

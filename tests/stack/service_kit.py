@@ -450,6 +450,7 @@ def serving(stack: Stack, folder: Path, catalog: Path, **settings: object) -> It
         **{f"EXITSIGN_{name.upper()}": str(value) for name, value in short.items()},
         "EXITSIGN_SIGNATURES": str(catalog),
         "EXITSIGN_PARTITIONS": "2",
+        "EXITSIGN_FALLBACK": "false",
         "EXITSIGN_GROUP_PREFIX": "acceptance",
     }
     database.upgrade(stack.dsn)
