@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+import structlog
 import typer
 from typer.core import TyperGroup
 
@@ -75,5 +76,9 @@ def root(
 
 
 def main() -> None:
-    """The console script."""
+    """The console script.  Its own log goes to stderr, and only what people must know; agents set theirs."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger("warning"),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
     sys.exit(app(prog_name="exitsign"))
