@@ -98,7 +98,7 @@ def decide(state: JobState, clock: Clock, judge: Judge) -> tuple[JobState, list[
         if not _worth(verdict, old, attempt, clock, judge):
             continue
         earlier = [p for p in state.past if p.attempt < verdict.attempt]
-        overtaken = any(p.attempt > verdict.attempt for p in state.past)
+        overtaken = old is not None and any(p.attempt > verdict.attempt for p in state.past)
         advice = _advice(verdict, found, earlier, judge) if verdict.label and not overtaken else None
         state = _remember(state, attempt, verdict, advice)
         published.append(Published(verdict, advice))

@@ -16,7 +16,7 @@ MAX_PREFIXES = 6
 MAX_SEGMENTS = 64
 
 _ANSI = regex.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_CONTROL = regex.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = regex.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 _DATE = r"(?:\d{4}[-/.]\d{2}[-/.]\d{2}|\d{2}/\d{2}/\d{2,4}|\d{2}/[A-Z][a-z]{2}/\d{4})"
 _CLOCK = r"\d{1,2}:\d{2}:\d{2}(?:[.,:]\d{1,9})?"

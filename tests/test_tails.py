@@ -38,7 +38,9 @@ def test_a_slow_printer_leaves_no_trail():
 def test_secrets_and_program_text_stay():
     """A tail is redacted, and a traceback's frame is no tail."""
     seen = Tails()
-    seen.note([line("login with password=hunter22", 0, rank=0), line('  File "a.py", line 3, in f', 1, rank=1)], now=0.0)
+    seen.note(
+        [line("login with password=hunter22", 0, rank=0), line('  File "a.py", line 3, in f', 1, rank=1)], now=0.0
+    )
 
     assert ["login with password=[REDACTED]"] == [text for text, *_ in texts(seen.due(APART_S))]
 

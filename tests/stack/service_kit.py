@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import re
 import signal
 import subprocess
@@ -33,6 +34,7 @@ from stack.transport_kit import committed, ends
 from services import database, topics
 from services.settings import load
 from services.stack import free_port
+from services.signature_files import PACKAGED
 from services.stack.up import Stack
 
 ROOT = Path(__file__).parents[2]
@@ -439,18 +441,33 @@ def running(stack: Stack, folder: Path, *, signatures: str = CATALOG, **settings
         yield service
 
 
+def packaged_copy(folder: Path) -> Path:
+    """A copy of the signatures that ship: an edit while the tests run must not be swapped in."""
+    catalog = folder / "signatures"
+    catalog.mkdir()
+    for file in PACKAGED.glob("*.yaml"):
+        shutil.copy(file, catalog)
+    return catalog
+
+
 @contextmanager
 def serving(stack: Stack, folder: Path, catalog: Path, **settings: object) -> Iterator[Service]:
     """As `running`, over a folder of signature files."""
     from services.admin import create_topics
 
-    short = {"grace_s": GRACE_S, "max_wait_s": 20, "late_facts_s": LATE_FACTS_S, "tick_s": 0.3, **settings}
+    short = {
+        "grace_s": GRACE_S,
+        "max_wait_s": 20,
+        "late_facts_s": LATE_FACTS_S,
+        "tick_s": 0.3,
+        "fallback": False,
+        **settings,
+    }
     environ = {
         **stack.environ(),
         **{f"EXITSIGN_{name.upper()}": str(value) for name, value in short.items()},
         "EXITSIGN_SIGNATURES": str(catalog),
         "EXITSIGN_PARTITIONS": "2",
-        "EXITSIGN_FALLBACK": "false",
         "EXITSIGN_GROUP_PREFIX": "acceptance",
     }
     database.upgrade(stack.dsn)

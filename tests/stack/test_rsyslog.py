@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from stack.service_kit import ROOT, Service, ended, serving, started
+from stack.service_kit import ROOT, Service, ended, packaged_copy, serving, started
 
-from services.signature_files import PACKAGED
 from services.stack.up import Stack
 
 if TYPE_CHECKING:
@@ -30,11 +29,7 @@ PROGRAMS = {"missing_input.py": "incorrect_inputs", "shape_error.py": "semantic_
 @pytest.fixture(scope="module", name="service")
 def _service(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("rsyslog-service")
-    catalog = folder / "signatures"
-    catalog.mkdir()
-    for file in PACKAGED.glob("*.yaml"):  # A copy: an edit while the tests run must not be swapped in.
-        shutil.copy(file, catalog)
-    with serving(stack, folder, catalog) as service:
+    with serving(stack, folder, packaged_copy(folder)) as service:
         yield service
 
 
