@@ -20,7 +20,7 @@ import structlog
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from services import metrics
+from services import metrics, topics
 from services.attributor import Attributor
 from services.health import serve
 from services.live_model import LiveModel
@@ -159,7 +159,7 @@ async def _tick(app: App, scanner: Scanner, settings: Settings) -> None:
         await asyncio.sleep(settings.tick_s)
         if time.monotonic() - counted_at > COUNTS_EVERY_S or not counts:
             with suppress(KafkaError, OSError):
-                counts = await asyncio.to_thread(partition_counts, settings.kafka, scanner.topics)
+                counts = await asyncio.to_thread(partition_counts, settings.kafka, [*scanner.topics, topics.EVIDENCE])
                 counted_at = time.monotonic()
         scanned = {
             f"{tp.topic}/{tp.partition}": marked
@@ -167,14 +167,15 @@ async def _tick(app: App, scanner: Scanner, settings: Settings) -> None:
             if (marked := app.progress.scanned_to(tp)) is not None
         }
         if counts:
-            await scanner.tell(scanned, counts, time.time(), name)
+            inputs = {topic: count for topic, count in counts.items() if topic != topics.EVIDENCE}
+            await scanner.tell(scanned, inputs, time.time(), name, counts[topics.EVIDENCE])
 
 
-def partition_counts(bootstrap: str, topics: list[str]) -> dict[str, int]:
+def partition_counts(bootstrap: str, names: list[str]) -> dict[str, int]:
     """How many partitions each topic has."""
     client = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
     try:
-        return {row["name"]: len(row["partitions"]) for row in client.describe_topics(topics)}
+        return {row["name"]: len(row["partitions"]) for row in client.describe_topics(names)}
     finally:
         client.close()
 

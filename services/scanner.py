@@ -200,15 +200,16 @@ class Scanner:
         self._tails.note(found.lines, time.time())
         self._count(batch, found, matcher)
 
-    async def tell(self, scanned: dict[str, float], partitions: dict[str, int], now: float, scanner: str) -> None:
-        """Send the tails of streams that went quiet, then one tick to every partition of the evidence topic."""
+    async def tell(
+        self, scanned: dict[str, float], partitions: dict[str, int], now: float, scanner: str, spread: int
+    ) -> None:
+        """Send the tails of streams that went quiet, then one tick to each of the evidence topic's `spread` partitions."""
         tails = self._tails.due(now)
         metrics.CONTEXT.inc(len(tails))
         metrics.CONTEXT_BYTES.inc(sum(len(c.text) for c in tails))
         await self._producer.send_all(messages(Scanned(context=tails)))
         tick = wire.encode(Tick(scanner=scanner, time=now, scanned=scanned, partitions=partitions))
-        spread = range(self._settings.partitions)
-        await self._producer.send_all(Message(topics.EVIDENCE, None, tick, [], partition=p) for p in spread)
+        await self._producer.send_all(Message(topics.EVIDENCE, None, tick, [], partition=p) for p in range(spread))
 
     def _count(self, batch: Batch, found: Scanned, matcher: Matcher) -> None:
         metrics.RECORDS.labels(AGENT, batch.topic).inc(len(batch.records))

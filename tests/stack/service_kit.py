@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,8 +33,8 @@ from stack.transport_kit import committed, ends
 
 from services import database, topics
 from services.settings import load
-from services.stack import free_port
 from services.signature_files import PACKAGED
+from services.stack import free_port
 from services.stack.up import Stack
 
 ROOT = Path(__file__).parents[2]
