@@ -4,6 +4,7 @@ The map, in the order in which a failure walks through it:
 
     records      the vocabulary: LogLine JobEvent NodeEvent Tick Evidence Context Verdict Advice Outcome
     lines        one raw line -> clean text
+    joining      parts of a line -> the line
     redaction    secrets out of text before it leaves the scanner
     signature    one Signature from one mapping
     exit_spec    the closed list of labels

@@ -19,6 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from classifiers.attempt import KEPT
+from classifiers.joining import joined
 from classifiers.lines import MAX_CHARS
 from classifiers.matching import LOOK_BACK, MAX_TEXT, Matcher
 from classifiers.records import Context, Evidence, JobEvent, LogLine, NodeEvent, Stream, Tick
@@ -57,13 +58,13 @@ class Scanned:
 def scan(records: Iterable[RawRecord], form: Format, where: Input, matcher: Matcher, context_lines: int) -> Scanned:
     """Everything that one partition's records say; pure but for the matcher's time limits."""
     found = Scanned()
-    lines = found.lines
     for record in records:
         try:
             for read in form.read(record, where):
-                _sort_in(read, found, lines)
+                _sort_in(read, found, found.lines)
         except Poison as poison:
             found.dead.append((record, poison))
+    lines = found.lines = joined(found.lines)
     found.truncated = sum(len(line.text) > MAX_CHARS for line in lines)
     hits: dict[int, set[int]] = defaultdict(set)
     for (index, _), candidates in matcher.hits([line.text.encode("utf-8", "replace") for line in lines]).items():
