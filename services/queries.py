@@ -33,6 +33,13 @@ UNKNOWN_ATTEMPTS = """
             ORDER BY decided_at DESC, cluster, job_id, attempt LIMIT %(limit)s) newest
      ORDER BY at, cluster, job_id, attempt
 """
+FEEDBACK_TEXTS = """
+    SELECT concat_ws('/', g.cluster, g.job_id, g.attempt) AS id, g.label, f.state, f.exit_code, f.signal,
+           coalesce(f.context, '{}') || CASE WHEN f.line IS NULL THEN '{}' ELSE ARRAY[f.line] END AS lines
+      FROM feedback_given g
+      JOIN failures f USING (cluster, job_id, attempt)
+     ORDER BY g.given_at, id
+"""
 ROWS_AT_ONCE = 500
 
 
@@ -51,6 +58,13 @@ def unknown_attempts(dsn: str, days: int, limit: int) -> Iterator[dict[str, Any]
     with _connected(dsn) as connection, connection.cursor("unknowns", row_factory=dict_row) as cursor:
         cursor.itersize = ROWS_AT_ONCE
         yield from cursor.execute(UNKNOWN_ATTEMPTS, {"days": days, "limit": limit})
+
+
+def feedback_texts(dsn: str) -> list[dict[str, Any]]:
+    """What people said of stored failures, with the lines that are kept of them, oldest first.  Raises Unreachable."""
+    with _connected(dsn) as connection:
+        rows = connection.cursor(row_factory=dict_row).execute(FEEDBACK_TEXTS).fetchall()
+    return [row for row in rows if row["lines"]]
 
 
 @contextmanager

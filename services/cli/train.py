@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.cli.common import ERR, OUT, fail, one_line_errors, settings
+from services.cli.common import ERR, OUT, as_json, fail, one_line_errors, settings
 from services.evaluation import CorpusError, read_corpus
 from services.model_files import BadModel
 from services.signature_files import folder_of, load_matcher
@@ -21,6 +21,7 @@ def run(
     feedback: Annotated[
         Path | None, typer.Option(help="People's labels, JSON lines of {lines, label, id, exit facts}.")
     ] = None,
+    stored: Annotated[bool, typer.Option("--stored-feedback", help="Learn people's labels in Postgres too.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the model; default: where the agents look.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Put the model into use although it is worse.")] = False,
     ready: Annotated[bool, typer.Option("--ready", help="Only build the default model where it is missing.")] = False,
@@ -40,8 +41,9 @@ def run(
             return
         try:
             samples = [sample for path in corpus or () for sample in read_corpus(path)]
-            material = material_of(matcher, folder_of(settings().signatures), samples, feedback)
             folder = out or fallback_folder()
+            feedback = _with_stored(folder, feedback) if stored else feedback
+            material = material_of(matcher, folder_of(settings().signatures), samples, feedback)
             tell = _teller(datetime.now(UTC))
             made = train_into(folder / "candidate", material, matcher.catalog.spec, tell, now=datetime.now(UTC))
             old = compare(folder, material, made, matcher.catalog.spec, tell)
@@ -53,6 +55,21 @@ def run(
         fail(f"worse than the model in use, which stays; --force puts {folder / 'candidate'} into use all the same", 1)
     made.promote(folder)
     OUT.print(f"in use: {folder} ({made.card.digest[:19]}, {len(material.rows)} rows)", soft_wrap=True)
+
+
+def _with_stored(folder: Path, given: Path | None) -> Path:
+    """A file in the folder that holds the feedback given and the feedback stored in Postgres."""
+    from services.cli.db import dsn
+    from services.queries import Unreachable, feedback_texts
+
+    try:
+        rows = feedback_texts(dsn())
+    except Unreachable as error:
+        fail(str(error), 1)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "feedback.jsonl"
+    path.write_text((given.read_text() if given else "") + "".join(as_json(row) + "\n" for row in rows))
+    return path
 
 
 def _teller(start: datetime) -> Callable[[str], None]:

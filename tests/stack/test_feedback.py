@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from services import topics, wire
 from services.cli.main import app
 from services.produce import Producer
+from services.queries import feedback_texts
 from services.recorder import Recorder
 from services.settings import Settings
 from services.spans import Batch
@@ -92,6 +93,17 @@ def test_feedback_ends_beside_the_verdict(kafka: str, database: str, unique: Uni
     assert [("c", job, 1, "cpu_oom", "ada")] == query(
         database, "SELECT cluster, job_id, attempt, label, by_name FROM feedback_given"
     )
+
+
+def test_stored_feedback_comes_with_the_lines_to_learn_from(database: str) -> None:
+    """What `exitsign train --stored-feedback` reads: the person's label over the kept lines."""
+    with opened(database) as store:
+        store.write([verdict("taught")])
+        query(database, "INSERT INTO feedback VALUES ('f', 'c', 'taught', 1, 'cpu_oom', 'bob', '', NULL)")
+    (row,) = feedback_texts(database)
+
+    assert ("c/taught/1", "cpu_oom") == (row["id"], row["label"])
+    assert row["lines"]
 
 
 def test_an_attempt_that_ended_well_shows_its_feedback(database: str) -> None:
