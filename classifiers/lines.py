@@ -39,7 +39,7 @@ _PREFIXES = tuple(
         r"\[(?:\d{1,4}[-/]){1,2}\d{1,4}\]: ?",
         r"\((?:[\w.:~-]{1,80} )?pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\) ",  # Ray: (worker pid=12, ip=10.0.0.1)
         r"\((?:Engine\w{0,20}|APIServer|Worker|VllmWorker\w{0,20})(?:[_\w]{0,20})? pid=\d{1,10}\) ",
-        r"\d{1,5}: (?=\S)",  # srun --label
+        r" {0,4}\d{1,5}: (?=\S)",  # srun --label, padded
         r"\[\s{0,8}\d{1,9}\.\d{6}\] ",  # kernel ring buffer
         r"kern {0,3}:[a-z]{2,6} {0,3}: ",  # dmesg -x
         r"(?:[A-Za-z][\w.-]{0,60} )?(?:kernel|slurmd|slurmctld|slurmdbd|systemd|dockerd|containerd|kubelet|mmfs|ntpd|sshd)(?:\[\d{1,10}\])?: ",
@@ -71,7 +71,7 @@ class CleanLine(NamedTuple):
 
 
 _RANK = regex.compile(
-    r"\[(?:default|[Rr]ank ?)?(\d{1,6})\]: ?|\[\d{1,7},(\d{1,6})\]<|\d{1,6},(\d{1,6})<|(\d{1,5}): |\[?[Rr]ank[ :]?(\d{1,6})"
+    r"\[(?:default|[Rr]ank ?)?(\d{1,6})\]: ?|\[\d{1,7},(\d{1,6})\]<|\d{1,6},(\d{1,6})<| {0,4}(\d{1,5}): |\[?[Rr]ank[ :]?(\d{1,6})"
 )
 
 

@@ -177,7 +177,11 @@ class Matcher:
         found: list[tuple[Signature, regex.Match[str], int]],
     ) -> list[Evidence]:
         found.sort(key=lambda hit: (-hit[2], hit[0].id))
-        deciding = [hit for hit in found if hit[0].status == "stable"][:1]
+        deciding = [hit for hit in found if hit[0].status == "stable"]
+        if deciding and deciding[0][0].role is Role.IMPLICIT:  # The same label, said explicitly, is better.
+            label = deciding[0][0].label
+            deciding.sort(key=lambda hit: hit[0].label != label or hit[0].role is Role.IMPLICIT)
+        deciding = deciding[:1]
         shadows = [hit for hit in found if hit[0].status == "shadow"]
         redacted = redact(text)[:MAX_TEXT]
         return [

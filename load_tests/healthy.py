@@ -52,7 +52,9 @@ def main() -> int:
         named = ", ".join(f"{name} {n}" for name, n in found.most_common(5))
         print(f"{path.parent.name:<12} {len(texts):>6} lines {found.total():>5} hits {kept:>8} context bytes  {named}")
     print(f"{'all':<12} {lines:>6} lines {hits:>5} hits  1 in {lines // max(hits, 1)}")
-    print(f"context: {bytes_kept * 1_000_000 // lines / 1e6:.1f} MB for a million such lines, before the bound of each batch")
+    print(
+        f"context: {bytes_kept * 1_000_000 // lines / 1e6:.1f} MB for a million such lines, before the bound of each batch"
+    )
     corpus = folder.parent / "dev.jsonl"
     if corpus.exists():
         sizes = sorted(sum(map(len, context_of(matcher, s.log.lines, s.log.stream))) for s in read_corpus(corpus))
