@@ -43,7 +43,7 @@ def test_an_unseen_but_similar_error_gets_the_model_s_verdict(service: Service) 
 
 def test_nonsense_stays_unknown_with_its_context(service: Service) -> None:
     """The model abstains, and the line waits for a person in the view that `exitsign unknowns` reads."""
-    job = failed(service, "fatal: zorble quux frobnicated the gribble beyond repair")
+    job = failed(service, "zorble quux failed to frobnicate the gribble")
     told = service.advice(job, 40.0, label="unknown")
     row = service.row(job, label="unknown")
 
